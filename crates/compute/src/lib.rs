@@ -1,0 +1,1 @@
+//! Tensor handles, the op graph, its placement and memory plan, backends

@@ -1,0 +1,1 @@
+//! Checkpoint in, GGUF out: import of weights, configuration and tokenizers; recipes; quantization

@@ -1,0 +1,1 @@
+//! A loaded model: KV cache, batches, sampling, chat templates

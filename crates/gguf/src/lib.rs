@@ -1,0 +1,1 @@
+//! The GGUF container: read, validate, write, split

@@ -1,0 +1,1 @@
+//! Architectures: names, hyperparameters, tensor tables and graphs

@@ -1,0 +1,1 @@
+//! The whole chain from checkpoint to release folder, with its manifest
