@@ -1,0 +1,58 @@
+//! `links`: the reference's names as links to this binary.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use super::{COMMANDS, Invocation, Run};
+use crate::failure::Hint;
+
+/// Arguments of `links`.
+#[derive(clap::Args)]
+pub struct Links {
+    /// Folder to make the links in; created where it is missing
+    dir: PathBuf,
+    /// Replace files that are already there
+    #[arg(long, short)]
+    force: bool,
+}
+
+#[cfg(unix)]
+use std::os::unix::fs::symlink;
+#[cfg(windows)]
+use std::os::windows::fs::symlink_file as symlink;
+
+impl Run for Links {
+    const NAME: &'static str = "links";
+    const ABOUT: &'static str =
+        "Make links by the reference's names (llama-quantize, …), so that scripts run unchanged";
+    const EXAMPLES: &'static str = "gristmill links ~/bin\ngristmill links --force /opt/llama/bin";
+
+    fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        let binary = std::env::current_exe().context("cannot find this program's own path")?;
+        std::fs::create_dir_all(&self.dir)
+            .with_context(|| format!("{}: cannot make the folder", self.dir.display()))?;
+        let names = COMMANDS.iter().flat_map(|command| command.reference_names);
+        let links: Vec<PathBuf> = names.map(|name| self.dir.join(name)).collect();
+        let existing = links.iter().find(|link| link.symlink_metadata().is_ok());
+        if let (Some(link), false) = (existing, self.force) {
+            return Err(
+                anyhow::anyhow!("{}: already exists", link.display()).context(Hint::new(
+                    "give --force to replace the files of these names, or another folder",
+                )),
+            );
+        }
+        let mut out = std::io::stdout().lock();
+        for link in links {
+            if link.symlink_metadata().is_ok() {
+                std::fs::remove_file(&link)
+                    .with_context(|| format!("{}: cannot replace it", link.display()))?;
+            }
+            symlink(&binary, &link)
+                .with_context(|| format!("{}: cannot make the link", link.display()))?;
+            writeln!(out, "{} -> {}", link.display(), binary.display())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! The registry of commands. To add one, write `cmd/<command>.rs` with a type that implements [`Run`], and add its
+//! module and its line below; help, links and the tests loop over the registry.
+
+mod links;
+
+use clap::ArgMatches;
+
+/// Every command, in alphabetical order.
+pub const COMMANDS: &[Command] = &[Command::of::<links::Links>()];
+
+/// How the program was called.
+pub struct Invocation {
+    /// The reference's name (`llama-quantize`), where it was called through a link of that name.
+    #[allow(dead_code)]
+    pub reference: Option<&'static str>,
+}
+
+/// A command: its arguments are the fields of the implementing type.
+pub trait Run: clap::Args {
+    /// The name, as typed.
+    const NAME: &'static str;
+    /// What it does, in one line.
+    const ABOUT: &'static str;
+    /// Command lines to start from, one per line, each `gristmill …`; shown at the end of `--help`.
+    const EXAMPLES: &'static str;
+    /// The reference's names that this command answers to through a link.
+    const REFERENCE_NAMES: &'static [&'static str] = &[];
+
+    /// Does the work: results to standard output (through a `Write`, so that a closed pipe is an ordinary error),
+    /// everything else to standard error.
+    fn run(self, invocation: &Invocation) -> anyhow::Result<()>;
+}
+
+/// An entry of the registry.
+pub struct Command {
+    name: &'static str,
+    about: &'static str,
+    examples: &'static str,
+    pub reference_names: &'static [&'static str],
+    augment: fn(clap::Command) -> clap::Command,
+    pub run: fn(&ArgMatches, &Invocation) -> anyhow::Result<()>,
+}
+
+impl Command {
+    const fn of<R: Run>() -> Self {
+        Command {
+            name: R::NAME,
+            about: R::ABOUT,
+            examples: R::EXAMPLES,
+            reference_names: R::REFERENCE_NAMES,
+            augment: R::augment_args,
+            run: |matches, invocation| R::from_arg_matches(matches)?.run(invocation),
+        }
+    }
+
+    /// The command's parser under `name`, its own or a reference's.
+    pub fn parser(&self, name: &'static str) -> clap::Command {
+        let examples: Vec<String> = self
+            .examples
+            .trim()
+            .lines()
+            .map(|line| format!("  {}", line.trim()))
+            .collect();
+        let parser = clap::Command::new(name)
+            .about(self.about)
+            .version(crate::version::text())
+            .allow_negative_numbers(true)
+            .after_help(format!("Examples:\n{}", examples.join("\n")));
+        (self.augment)(parser)
+    }
+}
+
+/// The parser of the whole program.
+pub fn parser() -> clap::Command {
+    clap::Command::new("gristmill")
+        .about("The GGUF toolchain: convert, quantize, inspect and run models")
+        .version(crate::version::text())
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(COMMANDS.iter().map(|command| command.parser(command.name)))
+}
+
+/// Runs the command that [`parser`] found.
+pub fn dispatch(matches: &ArgMatches) -> anyhow::Result<()> {
+    // The parser was built from the same registry and requires a command, so one is always found.
+    let found = matches.subcommand().and_then(|(name, matches)| {
+        let command = COMMANDS.iter().find(|command| command.name == name)?;
+        Some((command, matches))
+    });
+    match found {
+        Some((command, matches)) => (command.run)(matches, &Invocation { reference: None }),
+        None => Ok(()),
+    }
+}

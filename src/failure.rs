@@ -1,0 +1,56 @@
+//! How an error reaches the reader: `error: …`, and `hint: …` where a remedy is known, on standard error.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// A remedy, attached to an error by `error.context(Hint::new("…"))`.
+#[derive(Debug)]
+pub struct Hint(String);
+
+impl Hint {
+    /// A remedy in one sentence, without a trailing full stop.
+    pub fn new(text: impl Into<String>) -> Self {
+        Hint(text.into())
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Prints the error with its remedy and gives the exit code: 1, or a quiet 0 where the reader of our output has gone.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    let hint = hint(error);
+    let mut causes: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        // The remedy has its own line, and many errors already repeat their source.
+        if hint.as_ref() != Some(&text) && !causes.last().is_some_and(|above| above.contains(&text))
+        {
+            causes.push(text);
+        }
+    }
+    eprintln!("error: {}", causes.join(": "));
+    if let Some(hint) = hint {
+        eprintln!("hint: {hint}");
+    }
+    ExitCode::FAILURE
+}
+
+fn hint(error: &anyhow::Error) -> Option<String> {
+    error.downcast_ref::<Hint>().map(|hint| hint.0.clone())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
