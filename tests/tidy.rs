@@ -1,1 +1,548 @@
-//! House rules.
+//! The rules of the house as a test: which crate may use which, where `unsafe` stands, sizes, registries, names, and
+//! no way to panic without a proof. Each rule is also tried on a planted violation.
+
+#[path = "tidy/source.rs"]
+mod source;
+
+use std::path::{Path, PathBuf};
+
+use source::{Source, sources};
+
+/// The crates of ours that a crate may use.
+const ALLOWED_EDGES: &[(&str, &[&str])] = &[
+    ("compute", &["kernels", "quant"]),
+    (
+        "convert",
+        &["gguf", "kernels", "model", "quant", "tokenizer"],
+    ),
+    (
+        "engine",
+        &["compute", "gguf", "kernels", "model", "quant", "tokenizer"],
+    ),
+    ("gguf", &["quant"]),
+    ("kernels", &["quant"]),
+    ("model", &["compute", "gguf", "quant"]),
+    ("pipeline", &["convert", "engine", "gguf"]),
+    ("quant", &[]),
+    ("tokenizer", &["gguf"]),
+];
+
+/// Where `unsafe` may stand.
+const UNSAFE_PLACES: &[&str] = &["crates/kernels/src/", "crates/gguf/src/mapping.rs"];
+
+/// A folder whose files are entries of a registry, and the file that holds the registry.
+const REGISTRIES: &[(&str, &str)] = &[
+    ("crates/convert/src/recipe", "mod.rs"),
+    ("crates/engine/src/sampling", "mod.rs"),
+    ("crates/kernels/src/avx2", "mod.rs"),
+    ("crates/model/src/arch", "mod.rs"),
+    ("crates/quant/src/types", "mod.rs"),
+    ("crates/tokenizer/src/pre", "mod.rs"),
+    ("src/cmd", "mod.rs"),
+];
+
+/// Functions that may be longer than [`FUNCTION_LINES_MAX`]: tables and graph builders only, each with its reason.
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
+
+const FUNCTION_LINES_MAX: usize = 70;
+const FILE_LINES_MAX: usize = 800;
+const VAGUE_NAMES: &[&str] = &[
+    "utils", "util", "helpers", "helper", "common", "manager", "misc",
+];
+const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!"];
+const PANICKING: &[&str] = &[
+    ".unwrap()",
+    ".expect(",
+    ".unwrap_err()",
+    ".expect_err(",
+    "panic!",
+    "unreachable!",
+];
+
+/// How far above a line its comment may begin.
+const COMMENT_REACH: usize = 6;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs a rule on every file of the workspace.
+fn check(rule: impl Fn(&Source) -> Vec<String>) {
+    report(sources(&root()).iter().flat_map(rule).collect());
+}
+
+fn report(violations: Vec<String>) {
+    assert!(
+        violations.is_empty(),
+        "{} violations:\n{}",
+        violations.len(),
+        violations.join("\n")
+    );
+}
+
+/// Asserts that a rule finds `n` violations in a planted file.
+fn planted(rule: impl Fn(&Source) -> Vec<String>, path: &str, text: &str, n: usize) {
+    let found = rule(&Source::new(path, text));
+    assert_eq!(found.len(), n, "in {path}:\n{text}\nfound {found:?}");
+}
+
+// Edges between crates.
+
+fn edges(name: &str, manifest: &str) -> Vec<String> {
+    let allowed = ALLOWED_EDGES
+        .iter()
+        .find(|(from, _)| *from == name)
+        .map(|(_, to)| *to);
+    let Some(allowed) = allowed else {
+        return vec![format!("crates/{name}: not in ALLOWED_EDGES")];
+    };
+    let mut section = "";
+    let mut violations = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line.trim();
+        }
+        let used = line
+            .strip_prefix("gristmill-")
+            .and_then(|rest| rest.split(['.', ' ', '=']).next());
+        if let (Some(used), "[dependencies]" | "[build-dependencies]") = (used, section)
+            && !allowed.contains(&used)
+        {
+            violations.push(format!("crates/{name} uses {used}; allowed: {allowed:?}"));
+        }
+    }
+    if !manifest.contains("[lints]\nworkspace = true") {
+        violations.push(format!(
+            "crates/{name}: the workspace's lints are not turned on"
+        ));
+    }
+    violations
+}
+
+#[test]
+fn crates_use_only_what_lies_below() {
+    let crates = std::fs::read_dir(root().join("crates")).expect("the workspace has crates");
+    let mut violations = Vec::new();
+    for entry in crates.flatten() {
+        let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml"))
+            .expect("a crate has a manifest");
+        violations.extend(edges(&entry.file_name().to_string_lossy(), &manifest));
+    }
+    report(violations);
+}
+
+#[test]
+fn a_wrong_edge_is_found() {
+    let lints = "[lints]\nworkspace = true\n";
+    assert_eq!(
+        edges(
+            "gguf",
+            &format!("{lints}[dependencies]\ngristmill-quant.workspace = true\n")
+        )
+        .len(),
+        0
+    );
+    assert_eq!(
+        edges(
+            "gguf",
+            &format!("{lints}[dependencies]\ngristmill-model.workspace = true\n")
+        )
+        .len(),
+        1
+    );
+    assert_eq!(
+        edges(
+            "gguf",
+            &format!("{lints}[dev-dependencies]\ngristmill-model.workspace = true\n")
+        )
+        .len(),
+        0
+    );
+    assert_eq!(edges("gguf", "[dependencies]\n").len(), 1);
+    assert_eq!(edges("new", lints).len(), 1);
+}
+
+// `unsafe`.
+
+fn unsafe_place(source: &Source) -> Vec<String> {
+    if UNSAFE_PLACES
+        .iter()
+        .any(|place| source.path.starts_with(place))
+        || source.path.starts_with("crates/kernels/")
+    {
+        return Vec::new();
+    }
+    let found = source.words("unsafe").into_iter();
+    found
+        .map(|at| {
+            format!(
+                "{}:{}: unsafe outside {UNSAFE_PLACES:?}",
+                source.path,
+                source.line(at)
+            )
+        })
+        .collect()
+}
+
+fn unsafe_reason(source: &Source) -> Vec<String> {
+    let is_block = |at: &usize| {
+        let after = source.code[at + "unsafe".len()..].trim_start();
+        after.starts_with('{') || after.starts_with("impl")
+    };
+    let found = source
+        .words("unsafe")
+        .into_iter()
+        .filter(is_block)
+        .map(|at| source.line(at));
+    found
+        .filter(|line| !source.has_comment(*line, "SAFETY:", 10))
+        .map(|line| format!("{}:{line}: no SAFETY comment", source.path))
+        .collect()
+}
+
+#[test]
+fn unsafe_stands_where_it_may() {
+    check(unsafe_place);
+}
+
+#[test]
+fn unsafe_has_its_reason() {
+    check(unsafe_reason);
+}
+
+#[test]
+fn misplaced_unsafe_is_found() {
+    planted(
+        unsafe_place,
+        "crates/quant/src/lib.rs",
+        "fn f() { unsafe { g() } }",
+        1,
+    );
+    planted(
+        unsafe_place,
+        "crates/kernels/src/avx2/q4_k.rs",
+        "fn f() { unsafe { g() } }",
+        0,
+    );
+    planted(
+        unsafe_place,
+        "src/main.rs",
+        "// unsafe\nfn f() { let unsafely = \"unsafe\"; }",
+        0,
+    );
+    planted(
+        unsafe_reason,
+        "crates/kernels/src/a.rs",
+        "fn f() {\n    unsafe { g() }\n}",
+        1,
+    );
+    planted(
+        unsafe_reason,
+        "crates/kernels/src/a.rs",
+        "fn f() {\n    // SAFETY: checked.\n    unsafe { g() }\n}",
+        0,
+    );
+    planted(
+        unsafe_reason,
+        "crates/kernels/src/a.rs",
+        "// SAFETY: a;\nlet a = 1;\nlet b = unsafe { g() };",
+        1,
+    );
+}
+
+// Sizes.
+
+fn function_length(source: &Source) -> Vec<String> {
+    let allowed = |name: &str| {
+        LONG_FUNCTIONS
+            .iter()
+            .any(|(path, long, _)| *path == source.path && *long == name)
+    };
+    let functions = source.functions().into_iter();
+    functions
+        .filter(|function| function.n_lines > FUNCTION_LINES_MAX && !allowed(&function.name))
+        .map(|f| {
+            format!(
+                "{}:{}: `{}` has {} lines",
+                source.path, f.line, f.name, f.n_lines
+            )
+        })
+        .collect()
+}
+
+fn file_length(source: &Source) -> Vec<String> {
+    let n_lines = source.code.lines().count();
+    let violation = format!("{}: {n_lines} lines", source.path);
+    if n_lines > FILE_LINES_MAX {
+        vec![violation]
+    } else {
+        Vec::new()
+    }
+}
+
+#[test]
+fn functions_are_short() {
+    check(function_length);
+}
+
+#[test]
+fn files_are_short() {
+    check(file_length);
+}
+
+#[test]
+fn long_things_are_found() {
+    let long = |n: usize| {
+        format!(
+            "fn f<T>(x: [u8; 4]) -> Vec<(u8, T)>\nwhere\n    T: Copy,\n{{\n{}}}\n",
+            "x();\n".repeat(n)
+        )
+    };
+    planted(function_length, "src/a.rs", &long(65), 0);
+    planted(function_length, "src/a.rs", &long(66), 1);
+    planted(
+        function_length,
+        "src/a.rs",
+        &format!(
+            "trait T {{\nfn f();\n{}\n}}",
+            "const A: u8 = 1;\n".repeat(80)
+        ),
+        0,
+    );
+    planted(file_length, "src/a.rs", &"\n".repeat(800), 0);
+    planted(file_length, "src/a.rs", &"\n".repeat(801), 1);
+}
+
+// Registries.
+
+/// Files of a registry folder that their registry does not name.
+fn unregistered(folder: &Path, registry: &str) -> Vec<String> {
+    let names = |path: &Path| {
+        path.file_stem()
+            .map(|stem| stem.to_string_lossy().to_string())
+    };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let registry_text = std::fs::read_to_string(folder.join(registry)).unwrap_or_default();
+    let registry_source = Source::new(&folder.join(registry).to_string_lossy(), &registry_text);
+    let mut violations = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let Some(name) = names(&path).filter(|name| name != "mod" && name != "tests") else {
+            continue;
+        };
+        let declared = registry_source.code.contains(&format!("mod {name};"));
+        if !declared || !registry_source.code.contains(&format!("{name}::")) {
+            violations.push(format!("{}: not registered in {registry}", path.display()));
+        }
+    }
+    violations
+}
+
+/// Rust files that no `mod` line names: they would not even be compiled.
+fn orphans(sources: &[Source]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for source in sources.iter().filter(|source| source.path.contains("src/")) {
+        let path = Path::new(&source.path);
+        let (Some(folder), Some(stem)) = (path.parent(), path.file_stem()) else {
+            continue;
+        };
+        let (folder, stem) = (folder.to_string_lossy(), stem.to_string_lossy());
+        if matches!(&*stem, "main" | "lib") || folder.ends_with("/bin") {
+            continue;
+        }
+        let (home, name) = match &*stem {
+            "mod" => folder.rsplit_once('/').unwrap_or(("", &*folder)),
+            _ => (&*folder, &*stem),
+        };
+        let parents = ["/mod.rs", "/lib.rs", "/main.rs", ".rs"].map(|end| format!("{home}{end}"));
+        let declared = sources
+            .iter()
+            .filter(|other| parents.contains(&other.path))
+            .any(|other| {
+                other.words("mod").iter().any(|at| {
+                    let rest = other.code[at + 3..].trim_start();
+                    rest.strip_prefix(name)
+                        .is_some_and(|rest| rest.trim_start().starts_with(';'))
+                })
+            });
+        if !declared {
+            violations.push(format!("{}: no `mod {name};` names it", source.path));
+        }
+    }
+    violations
+}
+
+#[test]
+fn every_entry_is_registered() {
+    let all = REGISTRIES
+        .iter()
+        .flat_map(|(folder, registry)| unregistered(&root().join(folder), registry));
+    report(all.collect());
+}
+
+#[test]
+fn every_file_is_compiled() {
+    report(orphans(&sources(&root())));
+}
+
+#[test]
+fn an_unregistered_file_is_found() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("it can be written")
+    };
+    write("q4_k.rs", "");
+    write("q5_k.rs", "");
+    write(
+        "mod.rs",
+        "mod q4_k;\nmod q5_k;\nconst ALL: &[Format] = &[q4_k::FORMAT];\n// q5_k::FORMAT",
+    );
+    let found = unregistered(folder.path(), "mod.rs");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("q5_k.rs"), "{found:?}");
+
+    let sources = [
+        ("src/lib.rs", "mod a;\npub mod c;"),
+        ("src/a.rs", ""),
+        ("src/b.rs", ""),
+        ("src/c/mod.rs", ""),
+    ];
+    let found = orphans(&sources.map(|(path, text)| Source::new(path, text)));
+    assert_eq!(found, ["src/b.rs: no `mod b;` names it"]);
+}
+
+// Names.
+
+fn vague_names(source: &Source) -> Vec<String> {
+    let parts = source.path.trim_end_matches(".rs").split('/');
+    let mut found: Vec<String> = parts
+        .filter(|part| VAGUE_NAMES.contains(part))
+        .map(String::from)
+        .collect();
+    for at in source.words("mod") {
+        let name = source.code[at + 3..]
+            .trim_start()
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .next();
+        found.extend(
+            name.filter(|name| VAGUE_NAMES.contains(name))
+                .map(String::from),
+        );
+    }
+    found
+        .into_iter()
+        .map(|name| format!("{}: `{name}` says nothing", source.path))
+        .collect()
+}
+
+#[test]
+fn names_say_something() {
+    check(vague_names);
+}
+
+#[test]
+fn vague_names_are_found() {
+    planted(vague_names, "src/utils.rs", "", 1);
+    planted(vague_names, "src/helpers/names.rs", "", 1);
+    planted(vague_names, "src/a.rs", "mod common { }\nmod manager;", 2);
+    planted(vague_names, "src/a.rs", "mod commonplace;", 0);
+}
+
+// Panics.
+
+fn unfinished(source: &Source) -> Vec<String> {
+    let found = UNFINISHED
+        .iter()
+        .flat_map(|word| source.words(word).into_iter().map(move |at| (word, at)));
+    found
+        .map(|(word, at)| format!("{}:{}: {word}", source.path, source.line(at)))
+        .collect()
+}
+
+fn panics(source: &Source) -> Vec<String> {
+    let found = PANICKING.iter().flat_map(|word| {
+        let method = word.starts_with('.');
+        let places = source.code.match_indices(word).map(|(at, _)| at);
+        let places: Vec<usize> = if method {
+            places.collect()
+        } else {
+            source.words(word)
+        };
+        places.into_iter().map(move |at| (word, at))
+    });
+    found
+        .filter(|(_, at)| {
+            !source.is_test(*at) && !source.has_comment(source.line(*at), "//", COMMENT_REACH)
+        })
+        .map(|(word, at)| {
+            format!(
+                "{}:{}: {word} without a comment that proves it",
+                source.path,
+                source.line(at)
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn nothing_is_unfinished() {
+    check(unfinished);
+}
+
+#[test]
+fn nothing_panics_without_a_proof() {
+    check(panics);
+}
+
+#[test]
+fn unproved_panics_are_found() {
+    planted(
+        unfinished,
+        "src/a.rs",
+        "fn f() { todo!() }\nfn g() { dbg!(1); }\n// todo!()",
+        2,
+    );
+    planted(
+        panics,
+        "src/a.rs",
+        "fn f() {\n    a();\n    x.unwrap();\n}",
+        1,
+    );
+    planted(
+        panics,
+        "src/a.rs",
+        "fn f() {\n    // Never empty: made above.\n    x.unwrap();\n    y.expect(\"y\");\n}",
+        1,
+    );
+    planted(
+        panics,
+        "src/a.rs",
+        "fn f() {\n    // Never empty.\n    x\n        .first()\n        .unwrap();\n}",
+        0,
+    );
+    planted(
+        panics,
+        "src/a.rs",
+        "fn f() {\n    panic!(\"no\");\n    unreachable!();\n}",
+        2,
+    );
+    planted(
+        panics,
+        "src/a.rs",
+        "fn f() { x.unwrap_or(1); }\n#[cfg(test)]\nmod tests {\n fn g() { x.unwrap(); }\n}",
+        0,
+    );
+    planted(
+        panics,
+        "crates/quant/tests/main.rs",
+        "fn f() { x.unwrap(); }",
+        0,
+    );
+    planted(
+        panics,
+        "src/a.rs",
+        "fn f<'a>(c: &'a str) { g('\"', r#\"x.unwrap()\"#, \"\\\"x.unwrap()\"); }",
+        0,
+    );
+}

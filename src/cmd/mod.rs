@@ -61,12 +61,13 @@ impl Command {
             .lines()
             .map(|line| format!("  {}", line.trim()))
             .collect();
-        let parser = clap::Command::new(name)
+        // The doc comment of the arguments' type would become the description; ours comes after it and wins.
+        (self.augment)(clap::Command::new(name))
             .about(self.about)
+            .long_about(None)
             .version(crate::version::text())
             .allow_negative_numbers(true)
-            .after_help(format!("Examples:\n{}", examples.join("\n")));
-        (self.augment)(parser)
+            .after_help(format!("Examples:\n{}", examples.join("\n")))
     }
 }
 
