@@ -34,7 +34,7 @@ impl Source {
             .split('/')
             .any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "fuzz"));
         let test_code = if is_test_file {
-            vec![0..code.len()]
+            Vec::from([0..code.len()])
         } else {
             test_modules(&code)
         };
@@ -63,7 +63,7 @@ impl Source {
             let before = self.code[..*at].chars().next_back();
             let after = self.code[at + word.len()..].chars().next();
             let open = word.ends_with(is_word);
-            !before.is_some_and(is_word) && !(open && after.is_some_and(is_word))
+            !(before.is_some_and(is_word) || open && after.is_some_and(is_word))
         });
         found.map(|(at, _)| at).collect()
     }
