@@ -1,0 +1,375 @@
+//! The tensor types: one [`Format`] each, in alphabetical order.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::codec::Codec;
+use crate::error::QuantError;
+use crate::types;
+
+/// Everything known about one tensor type.
+pub struct Format {
+    /// The number in the file.
+    pub(crate) id: u32,
+    /// The lower-case name that ggml prints.
+    pub(crate) name: &'static str,
+    /// Elements per block.
+    pub(crate) block_len: usize,
+    /// Bytes per block.
+    pub(crate) block_bytes: usize,
+    /// Whether elements share scales.
+    pub(crate) quantized: bool,
+    /// The layout that activations take in a dot product with this type.
+    pub(crate) activation: Option<TensorType>,
+    /// Absent where only the size is known.
+    pub(crate) codec: Option<Codec>,
+}
+
+/// A tensor type: a cheap handle to its entry of the registry.
+///
+/// Compares and hashes by id; prints as ggml's lower-case name (`q4_K`).
+#[derive(Clone, Copy)]
+pub struct TensorType(pub(crate) &'static Format);
+
+/// Alphabetical. To add a type: one file in `types/`, one line here and one in `types/mod.rs`.
+static FORMATS: &[TensorType] = &[
+    types::BF16,
+    types::F16,
+    types::F32,
+    types::F64,
+    types::I16,
+    types::I32,
+    types::I64,
+    types::I8,
+    types::IQ1_M,
+    types::IQ1_S,
+    types::IQ2_S,
+    types::IQ2_XS,
+    types::IQ2_XXS,
+    types::IQ3_S,
+    types::IQ3_XXS,
+    types::IQ4_NL,
+    types::IQ4_XS,
+    types::MXFP4,
+    types::NVFP4,
+    types::Q1_0,
+    types::Q2_0,
+    types::Q2_K,
+    types::Q3_K,
+    types::Q4_0,
+    types::Q4_1,
+    types::Q4_K,
+    types::Q5_0,
+    types::Q5_1,
+    types::Q5_K,
+    types::Q6_K,
+    types::Q8_0,
+    types::Q8_1,
+    types::Q8_K,
+    types::TQ1_0,
+    types::TQ2_0,
+];
+
+/// Ids that once named a type, with what to do about a file that holds one.
+static REMOVED: &[(u32, &str, &str)] = &[
+    (4, "q4_2", "convert the model again from its source"),
+    (5, "q4_3", "convert the model again from its source"),
+    (
+        31,
+        "q4_0_4_4",
+        "use q4_0, which is repacked when it is loaded",
+    ),
+    (
+        32,
+        "q4_0_4_8",
+        "use q4_0, which is repacked when it is loaded",
+    ),
+    (
+        33,
+        "q4_0_8_8",
+        "use q4_0, which is repacked when it is loaded",
+    ),
+    (
+        36,
+        "iq4_nl_4_4",
+        "use iq4_nl, which is repacked when it is loaded",
+    ),
+    (
+        37,
+        "iq4_nl_4_8",
+        "use iq4_nl, which is repacked when it is loaded",
+    ),
+    (
+        38,
+        "iq4_nl_8_8",
+        "use iq4_nl, which is repacked when it is loaded",
+    ),
+];
+
+impl TensorType {
+    /// The type with this number, or `None` for a hole or an unknown number.
+    pub fn from_id(id: u32) -> Option<Self> {
+        Self::all().find(|ty| ty.id() == id)
+    }
+
+    /// The type of this name, in any case (`Q4_K`, `q4_k`).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::all().find(|ty| ty.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Name and remedy of a number that was withdrawn from the format.
+    pub fn removed(id: u32) -> Option<(&'static str, &'static str)> {
+        REMOVED
+            .iter()
+            .find(|entry| entry.0 == id)
+            .map(|entry| (entry.1, entry.2))
+    }
+
+    /// All types, in alphabetical order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        FORMATS.iter().copied()
+    }
+
+    /// The number in the file.
+    pub const fn id(self) -> u32 {
+        self.0.id
+    }
+
+    /// The lower-case name that ggml prints.
+    pub const fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// Elements per block.
+    pub const fn block_len(self) -> usize {
+        self.0.block_len
+    }
+
+    /// Bytes per block.
+    pub const fn block_bytes(self) -> usize {
+        self.0.block_bytes
+    }
+
+    /// Bits that one element takes.
+    pub fn bits_per_weight(self) -> f64 {
+        self.block_bytes() as f64 * 8.0 / self.block_len() as f64
+    }
+
+    /// Whether elements share scales (false for plain floats and integers).
+    pub const fn is_quantized(self) -> bool {
+        self.0.quantized
+    }
+
+    /// Bytes of a row of `n` elements.
+    ///
+    /// # Errors
+    /// `RowLength` when `n` is not a whole number of blocks, `Overflow` when the size exceeds 64 bits.
+    pub fn row_bytes(self, n: u64) -> Result<u64, QuantError> {
+        let block_len = self.block_len() as u64;
+        if !n.is_multiple_of(block_len) {
+            return Err(QuantError::RowLength {
+                ty: self,
+                row_len: n,
+            });
+        }
+        (n / block_len)
+            .checked_mul(self.block_bytes() as u64)
+            .ok_or(QuantError::Overflow { ty: self, n })
+    }
+
+    /// Whether [`decode`](Self::decode) works.
+    pub fn can_decode(self) -> bool {
+        self.0.codec.is_some()
+    }
+
+    /// Whether [`encode`](Self::encode) works.
+    pub fn can_encode(self) -> bool {
+        self.0
+            .codec
+            .as_ref()
+            .is_some_and(|codec| codec.encode.is_some())
+    }
+
+    /// The layout that activations take in a dot product with this type.
+    pub const fn activation(self) -> Option<TensorType> {
+        self.0.activation
+    }
+
+    /// Decodes whole blocks into f32 values.
+    ///
+    /// # Errors
+    /// `NoCodec`, or `Length` when `bytes` and `out` do not hold the same whole number of blocks.
+    pub fn decode(self, bytes: &[u8], out: &mut [f32]) -> Result<(), QuantError> {
+        let codec = self.codec("decode")?;
+        self.check_bytes("data", bytes.len(), out.len())?;
+        (codec.decode)(bytes, out);
+        Ok(())
+    }
+
+    /// Encodes whole rows of `row_len` elements. `importance` holds one weight per column, shared by all rows;
+    /// a type whose search takes none ignores it. Non-finite input never panics; see [`validate`](Self::validate).
+    ///
+    /// # Errors
+    /// `NoCodec`, `RowLength`, or `Length` when a buffer does not fit the rows.
+    pub fn encode(
+        self,
+        x: &[f32],
+        row_len: usize,
+        importance: Option<&[f32]>,
+        out: &mut [u8],
+    ) -> Result<(), QuantError> {
+        let encode = self.codec("encode")?.encode.ok_or(QuantError::NoCodec {
+            ty: self,
+            operation: "encode",
+        })?;
+        self.row_bytes(row_len as u64)?;
+        if row_len == 0 || !x.len().is_multiple_of(row_len) {
+            return Err(QuantError::Length {
+                ty: self,
+                what: "input",
+                expected: row_len,
+                found: x.len(),
+            });
+        }
+        if let Some(importance) = importance
+            && importance.len() != row_len
+        {
+            let found = importance.len();
+            return Err(QuantError::Length {
+                ty: self,
+                what: "importance",
+                expected: row_len,
+                found,
+            });
+        }
+        self.check_bytes("output", out.len(), x.len())?;
+        encode(x, row_len, importance, out);
+        Ok(())
+    }
+
+    /// Dot product of `n` elements: `x` of this type, `y` of its [`activation`](Self::activation) type.
+    /// Defines what faster kernels must come close to.
+    ///
+    /// # Errors
+    /// `NoCodec`, `RowLength`, or `Length` when a buffer does not hold `n` elements.
+    pub fn dot(self, n: usize, x: &[u8], y: &[u8]) -> Result<f32, QuantError> {
+        let none = QuantError::NoCodec {
+            ty: self,
+            operation: "dot",
+        };
+        let dot = self.codec("dot")?.dot.ok_or(none.clone())?;
+        let activation = self.activation().ok_or(none)?;
+        self.check_bytes("weights", x.len(), n)?;
+        activation.check_bytes("activations", y.len(), n)?;
+        Ok(dot(x, y))
+    }
+
+    /// Checks that no block holds a NaN or infinite scale.
+    ///
+    /// # Errors
+    /// `NonFinite` naming the first such block, `Length` for a partial block, `NoCodec` for a type known by size only.
+    pub fn validate(self, bytes: &[u8]) -> Result<(), QuantError> {
+        let codec = self.codec("validation")?;
+        self.check_bytes(
+            "data",
+            bytes.len(),
+            bytes.len() / self.block_bytes() * self.block_len(),
+        )?;
+        (codec.first_non_finite)(bytes).map_or(Ok(()), |block| {
+            Err(QuantError::NonFinite { ty: self, block })
+        })
+    }
+
+    fn codec(self, operation: &'static str) -> Result<&'static Codec, QuantError> {
+        self.0.codec.as_ref().ok_or(QuantError::NoCodec {
+            ty: self,
+            operation,
+        })
+    }
+
+    /// `n_bytes` must be exactly the size of `n` elements.
+    fn check_bytes(self, what: &'static str, n_bytes: usize, n: usize) -> Result<(), QuantError> {
+        let expected = self.row_bytes(n as u64)?;
+        if n_bytes as u64 == expected {
+            return Ok(());
+        }
+        let expected = usize::try_from(expected).map_err(|_| QuantError::Overflow {
+            ty: self,
+            n: n as u64,
+        })?;
+        Err(QuantError::Length {
+            ty: self,
+            what,
+            expected,
+            found: n_bytes,
+        })
+    }
+}
+
+impl PartialEq for TensorType {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for TensorType {}
+
+impl PartialOrd for TensorType {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TensorType {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.id().cmp(&other.id())
+    }
+}
+
+impl Hash for TensorType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
+impl fmt::Debug for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alphabetical_and_unique() {
+        let names: Vec<_> = TensorType::all()
+            .map(|ty| ty.name().to_ascii_lowercase())
+            .collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+        assert_eq!(names.len(), 35); // ids 0..43 less eight withdrawn ones
+        for id in 0..43 {
+            assert!(
+                TensorType::from_id(id).is_some() != TensorType::removed(id).is_some(),
+                "id {id}"
+            );
+        }
+        assert_eq!(TensorType::from_id(43), None);
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        for ty in TensorType::all() {
+            assert_eq!(TensorType::from_name(&ty.name().to_uppercase()), Some(ty));
+            assert_eq!(TensorType::from_id(ty.id()), Some(ty));
+        }
+        assert_eq!(format!("{:>6}", types::Q4_K), "  q4_K");
+    }
+}

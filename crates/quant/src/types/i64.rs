@@ -1,0 +1,16 @@
+//! 64-bit signed integers: data that a model file may carry, never computed with.
+
+use crate::registry::{Format, TensorType};
+
+/// 64-bit signed integers, low byte first.
+pub const I64: TensorType = TensorType(&FORMAT);
+
+static FORMAT: Format = Format {
+    id: 27,
+    name: "i64",
+    block_len: 1,
+    block_bytes: size_of::<i64>(),
+    quantized: false,
+    activation: None,
+    codec: None,
+};

@@ -1,0 +1,39 @@
+//! 2.06 bits per weight: eight-element grid points of 256, 7-bit sign words, a 4-bit scale per 32.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::half_float::Half;
+use crate::registry::{Format, TensorType};
+use crate::types::Q8_K;
+
+/// 256 elements in 66 bytes.
+///
+/// ```text
+/// 0      2              66
+/// | d    | qs[32] u16   |
+///
+/// qs   per 32 elements four words: two with four 8-bit grid indices, two with four 7-bit sign words and the scale (bits 28-31)
+/// ```
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockIq2Xxs {
+    /// Super-block scale.
+    pub d: Half,
+    /// Indices, sign words and scales (u16, low byte first).
+    pub qs: [[u8; 2]; 32],
+}
+
+const _: () = assert!(size_of::<BlockIq2Xxs>() == 66);
+
+/// 2.06 bits per weight: eight-element grid points of 256, 7-bit sign words, a 4-bit scale per 32.
+pub const IQ2_XXS: TensorType = TensorType(&FORMAT);
+
+static FORMAT: Format = Format {
+    id: 16,
+    name: "iq2_xxs",
+    block_len: 256,
+    block_bytes: size_of::<BlockIq2Xxs>(),
+    quantized: true,
+    activation: Some(Q8_K),
+    codec: None,
+};

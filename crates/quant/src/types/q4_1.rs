@@ -1,0 +1,101 @@
+//! Q4_1: 5 bits per weight, 4-bit levels above a minimum.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::half_float::Half;
+use crate::levels::{affine_levels, pack_nibbles, unpack_nibbles};
+use crate::registry::{Format, TensorType};
+use crate::search::fit_row_affine;
+use crate::types::Q8_1;
+use crate::types::q8_1::BlockQ8_1;
+
+/// 32 elements in 20 bytes.
+///
+/// ```text
+/// 0      2      4          20
+/// | d    | m    | qs[16]   |
+///
+/// qs[i]  low nibble: element i, high nibble: element i + 16; value q * d + m
+/// ```
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockQ4_1 {
+    /// Scale.
+    pub d: Half,
+    /// Minimum.
+    pub m: Half,
+    /// Two levels per byte.
+    pub qs: [u8; 16],
+}
+
+const _: () = assert!(size_of::<BlockQ4_1>() == 20);
+
+/// Q4_1: 5 bits per weight, 4-bit levels above a minimum.
+pub const Q4_1: TensorType = TensorType(&FORMAT);
+
+static FORMAT: Format = Format {
+    id: 3,
+    name: "q4_1",
+    block_len: 32,
+    block_bytes: size_of::<BlockQ4_1>(),
+    quantized: true,
+    activation: Some(Q8_1),
+    codec: Some(
+        Codec::of::<BlockQ4_1>()
+            .with_encode::<BlockQ4_1>()
+            .with_dot::<BlockQ4_1>(),
+    ),
+};
+
+impl BlockQ4_1 {
+    fn new(d: f32, m: f32, levels: &[u8; 32]) -> Self {
+        BlockQ4_1 {
+            d: Half::from_f32(d),
+            m: Half::from_f32(m),
+            qs: pack_nibbles(levels),
+        }
+    }
+}
+
+impl Block for BlockQ4_1 {
+    const LEN: usize = 32;
+
+    fn decode(&self, out: &mut [f32]) {
+        let (d, m) = (self.d.to_f32(), self.m.to_f32());
+        for (out, q) in out.iter_mut().zip(unpack_nibbles(&self.qs)) {
+            *out = f32::from(q) * d + m;
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite() && self.m.is_finite()
+    }
+}
+
+impl Encode for BlockQ4_1 {
+    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        if let Some(importance) = importance {
+            return fit_row_affine(15, x, importance, |i, d, m, levels| {
+                blocks[i] = Self::new(d, m, &levels)
+            });
+        }
+        for (x, block) in x.chunks_exact(32).zip(blocks) {
+            let (d, m, levels) = affine_levels(x, 15);
+            *block = Self::new(d, m, &levels);
+        }
+    }
+}
+
+impl Dot for BlockQ4_1 {
+    type With = BlockQ8_1;
+
+    /// The minimum meets the activation block's stored sum `s`, as in the reference.
+    fn dot(&self, with: &BlockQ8_1) -> f64 {
+        let levels = unpack_nibbles(&self.qs).into_iter().map(i32::from);
+        let scaled = f64::from(self.d.to_f32())
+            * f64::from(with.d.to_f32())
+            * f64::from(dot_i32(levels, &with.qs));
+        scaled + f64::from(self.m.to_f32()) * f64::from(with.s.to_f32())
+    }
+}

@@ -1,0 +1,94 @@
+//! Q8_0: 8.5 bits per weight, signed bytes under one scale; also the activation layout of the 4- and 5-bit types.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::half_float::Half;
+use crate::levels::{largest_magnitude, reciprocal, truncate};
+use crate::registry::{Format, TensorType};
+
+/// 32 elements in 34 bytes.
+///
+/// ```text
+/// 0      2          34
+/// | d    | qs[32]   |
+///
+/// value q * d
+/// ```
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct BlockQ8_0 {
+    /// Scale.
+    pub d: Half,
+    /// Levels -127..=127.
+    pub qs: [i8; 32],
+}
+
+const _: () = assert!(size_of::<BlockQ8_0>() == 34);
+
+/// Q8_0: 8.5 bits per weight, signed bytes under one scale.
+pub const Q8_0: TensorType = TensorType(&FORMAT);
+
+static FORMAT: Format = Format {
+    id: 8,
+    name: "q8_0",
+    block_len: 32,
+    block_bytes: size_of::<BlockQ8_0>(),
+    quantized: true,
+    activation: Some(TensorType(&FORMAT)),
+    codec: Some(
+        Codec::of::<BlockQ8_0>()
+            .with_encode::<BlockQ8_0>()
+            .with_dot::<BlockQ8_0>(),
+    ),
+};
+
+/// Scale and levels of 32 values; a level is rounded half away from zero.
+#[inline]
+pub(crate) fn byte_levels(x: &[f32]) -> (f32, [i8; 32]) {
+    let d = largest_magnitude(x) / 127.0;
+    let inverse = reciprocal(d);
+    let mut levels = [0; 32];
+    for (level, x) in levels.iter_mut().zip(x) {
+        *level = truncate((x * inverse).round()) as i8;
+    }
+    (d, levels)
+}
+
+impl Block for BlockQ8_0 {
+    const LEN: usize = 32;
+
+    fn decode(&self, out: &mut [f32]) {
+        let d = self.d.to_f32();
+        for (out, &q) in out.iter_mut().zip(&self.qs) {
+            *out = f32::from(q) * d;
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite()
+    }
+}
+
+impl Encode for BlockQ8_0 {
+    fn encode_row(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
+        for (x, block) in x.chunks_exact(32).zip(blocks) {
+            let (d, qs) = byte_levels(x);
+            *block = BlockQ8_0 {
+                d: Half::from_f32(d),
+                qs,
+            };
+        }
+    }
+}
+
+impl Dot for BlockQ8_0 {
+    type With = BlockQ8_0;
+
+    fn dot(&self, with: &BlockQ8_0) -> f64 {
+        let levels = self.qs.iter().map(|&q| i32::from(q));
+        f64::from(self.d.to_f32())
+            * f64::from(with.d.to_f32())
+            * f64::from(dot_i32(levels, &with.qs))
+    }
+}
