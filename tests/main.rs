@@ -1,1 +1,12 @@
-//! Integration tests.
+//! Tests of the built binary: one helper runs it and shows exit code, output and errors, which inline snapshots hold.
+
+#[path = "main/feature.rs"]
+mod feature;
+#[path = "main/golden.rs"]
+mod golden;
+#[path = "main/harness.rs"]
+mod harness;
+#[path = "main/real.rs"]
+mod real;
+#[path = "main/regression.rs"]
+mod regression;

@@ -1,12 +1,15 @@
 //! The registry of commands. To add one, write `cmd/<command>.rs` with a type that implements [`Run`], and add its
 //! module and its line below; help, links and the tests loop over the registry.
 
+mod demo;
 mod links;
+
+use std::ffi::OsString;
 
 use clap::ArgMatches;
 
 /// Every command, in alphabetical order.
-pub const COMMANDS: &[Command] = &[Command::of::<links::Links>()];
+pub const COMMANDS: &[Command] = &[Command::of::<demo::Demo>(), Command::of::<links::Links>()];
 
 /// How the program was called.
 pub struct Invocation {
@@ -92,4 +95,15 @@ pub fn dispatch(matches: &ArgMatches) -> anyhow::Result<()> {
         Some((command, matches)) => (command.run)(matches, &Invocation { reference: None }),
         None => Ok(()),
     }
+}
+
+/// Runs one command line (without the program's name) inside this process.
+pub fn run_line(line: &[&str]) -> anyhow::Result<()> {
+    let argv: Vec<OsString> = std::iter::once(&"gristmill")
+        .chain(line)
+        .map(OsString::from)
+        .collect();
+    let parser = parser();
+    let argv = crate::arguments::normalise(&argv, &parser);
+    dispatch(&parser.try_get_matches_from(argv)?)
 }

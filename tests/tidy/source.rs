@@ -34,7 +34,7 @@ impl Source {
             .split('/')
             .any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "fuzz"));
         let test_code = if is_test_file {
-            Vec::from([0..code.len()])
+            std::iter::once(0..code.len()).collect()
         } else {
             test_modules(&code)
         };

@@ -1,0 +1,144 @@
+//! `demo`: the main job end to end on the model that this binary carries, by the commands one would type.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::{Invocation, Run};
+
+/// The files of `models/tiny`, an ordinary Hugging Face folder.
+const TINY: &[(&str, &[u8])] = &[
+    ("README.md", include_bytes!("../../models/tiny/README.md")),
+    (
+        "chat_template.jinja",
+        include_bytes!("../../models/tiny/chat_template.jinja"),
+    ),
+    (
+        "config.json",
+        include_bytes!("../../models/tiny/config.json"),
+    ),
+    (
+        "generation_config.json",
+        include_bytes!("../../models/tiny/generation_config.json"),
+    ),
+    (
+        "model.safetensors",
+        include_bytes!("../../models/tiny/model.safetensors"),
+    ),
+    (
+        "special_tokens_map.json",
+        include_bytes!("../../models/tiny/special_tokens_map.json"),
+    ),
+    (
+        "tokenizer.json",
+        include_bytes!("../../models/tiny/tokenizer.json"),
+    ),
+    (
+        "tokenizer_config.json",
+        include_bytes!("../../models/tiny/tokenizer_config.json"),
+    ),
+];
+
+/// Arguments of `demo`.
+#[derive(clap::Args)]
+pub struct Demo {
+    /// Folder for the checkpoint and the two GGUF files; kept, so that the commands can be repeated
+    #[arg(default_value = "gristmill-demo")]
+    dir: PathBuf,
+    /// What the model continues
+    #[arg(long, short, default_value = "ROMEO:\n", allow_hyphen_values = true)]
+    prompt: String,
+    /// Tokens to generate
+    #[arg(long, short = 'n', default_value_t = 64, value_name = "N")]
+    n_predict: u32,
+}
+
+impl Run for Demo {
+    const NAME: &'static str = "demo";
+    const ABOUT: &'static str = "Convert, quantize and run the tiny model that this binary carries";
+    const EXAMPLES: &'static str = "gristmill demo\ngristmill demo /tmp/demo -p 'JULIET:' -n 100";
+
+    fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        let checkpoint = self.dir.join("tiny");
+        unpack(&checkpoint)?;
+        let path = |name: &str| self.dir.join(name).display().to_string();
+        let (checkpoint, float, quantized) = (
+            checkpoint.display().to_string(),
+            path("tiny-BF16.gguf"),
+            path("tiny-Q4_K_M.gguf"),
+        );
+        let n_predict = self.n_predict.to_string();
+        step(&[
+            "convert",
+            &checkpoint,
+            "--outtype",
+            "bf16",
+            "--outfile",
+            &float,
+            "--force",
+        ])?;
+        step(&["quantize", "--force", &float, &quantized, "Q4_K_M"])?;
+        step(&[
+            "run",
+            "-m",
+            &quantized,
+            "--no-conversation",
+            "--seed",
+            "7",
+            "-n",
+            &n_predict,
+            "-p",
+            &self.prompt,
+        ])
+    }
+}
+
+/// Writes the embedded checkpoint, leaving files that are already right alone.
+fn unpack(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("{}: cannot make the folder", dir.display()))?;
+    for (name, bytes) in TINY {
+        let path = dir.join(name);
+        if std::fs::read(&path).is_ok_and(|found| found == *bytes) {
+            continue;
+        }
+        std::fs::write(&path, bytes)
+            .with_context(|| format!("{}: cannot write it", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Shows a command line and runs it, in this process.
+fn step(line: &[&str]) -> anyhow::Result<()> {
+    let shown: Vec<String> = line.iter().map(|word| quoted(word)).collect();
+    eprintln!("\n$ gristmill {}", shown.join(" "));
+    super::run_line(line)
+}
+
+/// The word as a POSIX shell would need it typed.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=,".contains(c);
+    match word {
+        _ if !word.is_empty() && word.chars().all(plain) => word.to_string(),
+        _ if word.contains('\n') => {
+            format!(
+                "$'{}'",
+                word.replace('\\', "\\\\")
+                    .replace('\'', "\\'")
+                    .replace('\n', "\\n")
+            )
+        }
+        _ => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_needed() {
+        let shown = ["-n", "a b", "it's", "a\nb"].map(quoted);
+        assert_eq!(shown, ["-n", "'a b'", "'it'\\''s'", "$'a\\nb'"]);
+    }
+}

@@ -1,0 +1,1 @@
+//! Comparisons with golden data through the binary.

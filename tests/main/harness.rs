@@ -1,0 +1,142 @@
+//! Running the binary and the files that tests need.
+
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A folder of a test's own, with the built binary to run in it.
+pub struct Workplace {
+    dir: tempfile::TempDir,
+}
+
+impl Workplace {
+    pub fn new() -> Self {
+        Workplace {
+            dir: tempfile::tempdir().expect("a temporary folder can be made"),
+        }
+    }
+
+    /// A path inside the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file and gives its path.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("it lies in the folder"))
+            .expect("a folder can be made");
+        std::fs::write(&path, bytes).expect("the file can be written");
+        path
+    }
+
+    /// The binary, to be run inside the folder under its own or a reference's name.
+    pub fn command(&self, program: &str) -> Command {
+        let binary = Path::new(env!("CARGO_BIN_EXE_gristmill"));
+        let mut command = if program == "gristmill" {
+            Command::new(binary)
+        } else {
+            let link = self.path(program);
+            if !link.exists() {
+                std::os::unix::fs::symlink(binary, &link).expect("a link can be made");
+            }
+            Command::new(link)
+        };
+        command
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .env_remove("RUST_BACKTRACE")
+            .env("COLUMNS", "100");
+        command
+    }
+
+    /// Runs a command line, words separated by single spaces, and shows what came of it.
+    pub fn run(&self, line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').collect();
+        self.run_words(&words)
+    }
+
+    /// Like [`Workplace::run`], for words with spaces in them.
+    pub fn run_words(&self, words: &[&str]) -> String {
+        let output = self
+            .command(words[0])
+            .args(&words[1..])
+            .output()
+            .expect("the binary starts");
+        self.show(&output)
+    }
+
+    /// Exit code, standard output and standard error; the folder's own path is written `[DIR]`.
+    pub fn show(&self, output: &Output) -> String {
+        let dir = self.dir.path().to_string_lossy().to_string();
+        let text = |bytes: &[u8]| {
+            String::from_utf8_lossy(bytes)
+                .replace(&dir, "[DIR]")
+                .trim_end()
+                .to_string()
+        };
+        let mut shown = format!("exit: {}", output.status.code().unwrap_or(-1));
+        for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+            let text = text(bytes);
+            if !text.is_empty() {
+                shown += &format!("\n--- {name}\n{text}");
+            }
+        }
+        shown
+    }
+
+    /// Names of all files in the folder, sorted, without links.
+    pub fn files(&self) -> Vec<String> {
+        let mut files = Vec::new();
+        list(self.dir.path(), self.dir.path(), &mut files);
+        files.sort();
+        files
+    }
+}
+
+fn list(root: &Path, dir: &Path, files: &mut Vec<String>) {
+    for entry in std::fs::read_dir(dir)
+        .expect("the folder can be read")
+        .flatten()
+    {
+        let path = entry.path();
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            list(root, &path, files);
+        } else {
+            files.push(
+                path.strip_prefix(root)
+                    .expect("it lies below")
+                    .to_string_lossy()
+                    .to_string(),
+            );
+        }
+    }
+}
+
+/// The embedded default model as a checkpoint folder.
+pub fn tiny() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny")
+}
+
+/// The folder of golden data; where it is absent, says so loudly, and fails where `CI` is `true`.
+pub fn golden() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/golden");
+    let path = std::env::var_os("GRISTMILL_GOLDEN").map_or(beside, PathBuf::from);
+    if path.join("README.md").exists() {
+        return Some(path);
+    }
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "golden data absent: {}",
+        path.display()
+    );
+    eprintln!(
+        "golden data absent: {} - NOTHING IS COMPARED",
+        path.display()
+    );
+    None
+}

@@ -1,0 +1,1 @@
+//! Bad input and past faults, named after their cases.
