@@ -109,10 +109,9 @@ impl GraphBuilder {
 
     /// Shape of a value; an empty shape after a mistake.
     pub fn shape(&self, value: Value) -> Shape {
-        let empty = || Shape::new(&[0]).unwrap_or_else(|_| unreachable!("one extent of 0 fits"));
         self.nodes
             .get(value.index())
-            .map_or_else(empty, |node| node.shape)
+            .map_or(Shape::EMPTY, |node| node.shape)
     }
 
     /// The first mistake so far, if any, for a caller that wants to stop early.

@@ -11,6 +11,9 @@ use std::fmt;
 pub struct Shape([usize; 4]);
 
 impl Shape {
+    /// No elements: the result of an op that only stores.
+    pub const EMPTY: Self = Self([0, 1, 1, 1]);
+
     /// The shape of `dims`, which has one to four extents.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ impl StoreKv {
                 });
             }
         }
-        Shape::new(&[0])
+        Ok(Shape::EMPTY)
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Step {
     pub op: Op,
     /// Places of the operands; unused ones are empty.
     pub operands: [Location; 2],
-    /// Shapes of the operands; unused ones are `[0]`.
+    /// Shapes of the operands; unused ones are empty.
     pub shapes: [Shape; 2],
     /// Place of the result.
     pub output: Location,
@@ -265,7 +265,7 @@ fn step(
 ) -> Result<Step, ComputeError> {
     let node = &graph.nodes()[node];
     let mut places = [Location::default(); 2];
-    let mut shapes = [Shape::new(&[0])?; 2];
+    let mut shapes = [Shape::EMPTY; 2];
     for (index, (&operand, value)) in operands.iter().zip(&node.operands).enumerate() {
         places[index] = packed.locations[operand];
         shapes[index] = graph.nodes()[value.index()].shape;
