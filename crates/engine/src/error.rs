@@ -27,7 +27,9 @@ pub enum EngineError {
         n_vocab: usize,
     },
     /// The model gave logits that no token can be chosen from.
-    #[error("the model gave invalid logits: {n_nan} not a number and {n_infinite} infinite of {n_vocab}")]
+    #[error(
+        "the model gave invalid logits: {n_nan} not a number and {n_infinite} infinite of {n_vocab}"
+    )]
     BadLogits {
         /// How many are not a number.
         n_nan: usize,

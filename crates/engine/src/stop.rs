@@ -16,8 +16,16 @@ pub struct StopMatcher {
 impl StopMatcher {
     /// A matcher for these strings; empty ones never match and are left out.
     pub fn new(stops: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let stops = stops.into_iter().map(Into::into).filter(|stop| !stop.is_empty()).collect();
-        StopMatcher { stops, held: String::new(), matched: None }
+        let stops = stops
+            .into_iter()
+            .map(Into::into)
+            .filter(|stop| !stop.is_empty())
+            .collect();
+        StopMatcher {
+            stops,
+            held: String::new(),
+            matched: None,
+        }
     }
 
     /// Takes the next piece of text and appends to `out` what is free of stop strings. Returns whether a
@@ -49,11 +57,23 @@ impl StopMatcher {
 
     /// The length of the longest end of the held text that begins a stop string.
     fn undecided(&self) -> usize {
-        let longest = self.stops.iter().map(|stop| stop.len() - 1).max().unwrap_or(0);
+        let longest = self
+            .stops
+            .iter()
+            .map(|stop| stop.len() - 1)
+            .max()
+            .unwrap_or(0);
         let from = self.held.len().saturating_sub(longest);
         let starts = (from..self.held.len()).filter(|&start| self.held.is_char_boundary(start));
-        let is_open = |start: &usize| self.stops.iter().any(|stop| stop.starts_with(&self.held[*start..]));
-        starts.into_iter().find(is_open).map_or(0, |start| self.held.len() - start)
+        let is_open = |start: &usize| {
+            self.stops
+                .iter()
+                .any(|stop| stop.starts_with(&self.held[*start..]))
+        };
+        starts
+            .into_iter()
+            .find(is_open)
+            .map_or(0, |start| self.held.len() - start)
     }
 
     /// The end of the text: appends what was held back, unless a stop string was found.
@@ -92,15 +112,29 @@ mod tests {
         let expected = (before.to_owned(), stop.map(str::to_owned));
         assert_eq!(run(&[text], stops), expected, "in one piece");
         let pieces: Vec<String> = text.chars().map(String::from).collect();
-        assert_eq!(run(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), stops), expected, "by character");
+        assert_eq!(
+            run(
+                &pieces.iter().map(String::as_str).collect::<Vec<_>>(),
+                stops
+            ),
+            expected,
+            "by character"
+        );
         for (cut, _) in text.char_indices() {
-            assert_eq!(run(&[&text[..cut], &text[cut..]], stops), expected, "cut at {cut}");
+            assert_eq!(
+                run(&[&text[..cut], &text[cut..]], stops),
+                expected,
+                "cut at {cut}"
+            );
         }
     }
 
     #[test]
     fn case_b66_across_tokens() {
-        assert_eq!(run(&["ab", "c\nUs", "er", ":x"], &["\nUser:"]), ("abc".into(), Some("\nUser:".into())));
+        assert_eq!(
+            run(&["ab", "c\nUs", "er", ":x"], &["\nUser:"]),
+            ("abc".into(), Some("\nUser:".into()))
+        );
         check("abc\nUser:x", &["\nUser:"], "abc", Some("\nUser:"));
     }
 

@@ -11,9 +11,27 @@ pub enum Clock {
     Fixed(i64),
 }
 
-const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const WEEKDAYS: [&str; 7] = [
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+];
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 
@@ -39,13 +57,22 @@ impl Moment {
         let shifted = days + 719_468; // days since 0000-03-01
         let era = shifted.div_euclid(146_097);
         let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let march_day = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let march_month = (5 * march_day + 2) / 153;
-        let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+        let month = if march_month < 10 {
+            march_month + 3
+        } else {
+            march_month - 9
+        };
         let year = era * 400 + year_of_era + i64::from(month <= 2);
         let leap = i64::from(year % 4 == 0 && (year % 100 != 0 || year % 400 == 0));
-        let day_of_year = if month <= 2 { march_day - 305 } else { march_day + 60 + leap };
+        let day_of_year = if month <= 2 {
+            march_day - 305
+        } else {
+            march_day + 60 + leap
+        };
         Moment {
             year,
             month,
@@ -64,7 +91,9 @@ impl Clock {
     pub fn format(self, format: &str) -> String {
         let seconds = match self {
             Clock::Fixed(seconds) => seconds.clamp(-62_135_596_800, 253_402_300_799), // years 1 to 9999
-            Clock::Now => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs() as i64),
+            Clock::Now => SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |passed| passed.as_secs() as i64),
         };
         let moment = Moment::new(seconds);
         let mut text = String::new();

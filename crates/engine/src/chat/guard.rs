@@ -24,7 +24,11 @@ pub struct GuardedText {
 /// texts of the control tokens.
 ///
 /// Errors: as [`ChatTemplate::render`].
-pub fn guarded(template: &ChatTemplate, input: &RenderInput, controls: &Controls) -> Result<GuardedText, EngineError> {
+pub fn guarded(
+    template: &ChatTemplate,
+    input: &RenderInput,
+    controls: &Controls,
+) -> Result<GuardedText, EngineError> {
     let mut input = input.clone();
     let mark = free_mark(&input, template.source());
     let mut n_marks = 0;
@@ -33,7 +37,14 @@ pub fn guarded(template: &ChatTemplate, input: &RenderInput, controls: &Controls
     input.tools.iter_mut().for_each(&mut guard);
     input.extra.values_mut().for_each(&mut guard);
     let text = template.render(&input)?;
-    Ok(if n_marks == 0 { GuardedText { text, plain_starts: Vec::new() } } else { unmark(&text, mark) })
+    Ok(if n_marks == 0 {
+        GuardedText {
+            text,
+            plain_starts: Vec::new(),
+        }
+    } else {
+        unmark(&text, mark)
+    })
 }
 
 /// The texts of the control tokens, by their first byte.
@@ -54,20 +65,30 @@ impl Controls {
     }
 
     fn starts(&self, text: &[u8]) -> bool {
-        text.first().is_some_and(|&first| self.by_first[usize::from(first)].iter().any(|control| text.starts_with(control)))
+        text.first().is_some_and(|&first| {
+            self.by_first[usize::from(first)]
+                .iter()
+                .any(|control| text.starts_with(control))
+        })
     }
 }
 
 /// A noncharacter of Unicode that neither the conversation nor the template contains.
 fn free_mark(input: &RenderInput, template: &str) -> char {
-    let values = [&input.messages].into_iter().chain(&input.tools).chain(input.extra.values());
+    let values = [&input.messages]
+        .into_iter()
+        .chain(&input.tools)
+        .chain(input.extra.values());
     let mut used = std::collections::HashSet::new();
     let mut note = |text: &str| used.extend(text.chars().filter(|&c| c as u32 >= 0xfdd0));
     values.for_each(|value| each_string(value, &mut note));
     note(template);
     let noncharacters = ('\u{fdd0}'..='\u{fdef}').chain('\u{f0000}'..='\u{10ffff}');
     // a text that uses every one of 131,104 such characters has nothing to lose
-    noncharacters.into_iter().find(|mark| !used.contains(mark)).unwrap_or('\u{fdd0}')
+    noncharacters
+        .into_iter()
+        .find(|mark| !used.contains(mark))
+        .unwrap_or('\u{fdd0}')
 }
 
 fn each_string(value: &Value, note: &mut impl FnMut(&str)) {
@@ -91,9 +112,13 @@ fn guard_value(value: &mut Value, controls: &Controls, mark: char, n_marks: &mut
                 *text = guarded;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| guard_value(item, controls, mark, n_marks)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| guard_value(item, controls, mark, n_marks)),
         Value::Object(entries) => {
-            entries.values_mut().for_each(|item| guard_value(item, controls, mark, n_marks));
+            entries
+                .values_mut()
+                .for_each(|item| guard_value(item, controls, mark, n_marks));
         }
         _ => {}
     }

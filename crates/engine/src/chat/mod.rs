@@ -41,7 +41,10 @@ pub struct Message {
 impl Message {
     /// A message of a role.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
-        Message { role: role.into(), content: content.into() }
+        Message {
+            role: role.into(),
+            content: content.into(),
+        }
     }
 }
 
@@ -67,7 +70,9 @@ pub struct RenderInput {
 impl RenderInput {
     /// The conversation alone, the assistant to speak next.
     pub fn new(messages: &[Message]) -> Self {
-        let messages = messages.iter().map(|message| serde_json::json!({"role": message.role, "content": message.content}));
+        let messages = messages
+            .iter()
+            .map(|message| serde_json::json!({"role": message.role, "content": message.content}));
         RenderInput {
             messages: serde_json::Value::Array(messages.collect()),
             tools: None,
@@ -91,10 +96,15 @@ impl ChatTemplate {
     ///
     /// Errors: [`EngineError::TemplateSyntax`] with the line and what is not understood there.
     pub fn new(source: &str) -> Result<Self, EngineError> {
-        let template = ChatTemplate { source: Arc::from(source::prepare(source)) };
+        let template = ChatTemplate {
+            source: Arc::from(source::prepare(source)),
+        };
         environment(Clock::Now)
             .and_then(|mut environment| environment.add_template(NAME, &template.source))
-            .map_err(|error| EngineError::TemplateSyntax { line: error.line().unwrap_or(0), message: describe(&error) })?;
+            .map_err(|error| EngineError::TemplateSyntax {
+                line: error.line().unwrap_or(0),
+                message: describe(&error),
+            })?;
         Ok(template)
     }
 
@@ -111,11 +121,16 @@ impl ChatTemplate {
         environment(input.clock)
             .and_then(|mut environment| {
                 environment.add_template(NAME, &self.source)?;
-                environment.get_template(NAME)?.render(Value::from(Serde(context(input))))
+                environment
+                    .get_template(NAME)?
+                    .render(Value::from(Serde(context(input))))
             })
             .map_err(|error| match python::refusal(&error) {
                 Some(message) => EngineError::TemplateRefused { message },
-                None => EngineError::TemplateRender { line: error.line().unwrap_or(0), message: describe(&error) },
+                None => EngineError::TemplateRender {
+                    line: error.line().unwrap_or(0),
+                    message: describe(&error),
+                },
             })
     }
 }
@@ -126,7 +141,10 @@ fn context(input: &RenderInput) -> serde_json::Map<String, serde_json::Value> {
     context.insert("messages".into(), input.messages.clone());
     context.insert("tools".into(), input.tools.clone().unwrap_or_default());
     context.entry("documents").or_insert_with(Default::default);
-    context.insert("add_generation_prompt".into(), input.add_generation_prompt.into());
+    context.insert(
+        "add_generation_prompt".into(),
+        input.add_generation_prompt.into(),
+    );
     context.insert("bos_token".into(), input.bos_token.clone().into());
     context.insert("eos_token".into(), input.eos_token.clone().into());
     context
@@ -134,7 +152,12 @@ fn context(input: &RenderInput) -> serde_json::Map<String, serde_json::Value> {
 
 fn environment<'a>(clock: Clock) -> Result<Environment<'a>, minijinja::Error> {
     let mut environment = Environment::new();
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.set_syntax(
+        SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()?,
+    );
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_fuel(Some(FUEL));

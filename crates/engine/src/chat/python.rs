@@ -30,7 +30,10 @@ pub(super) fn refusal(error: &Error) -> Option<String> {
 }
 
 fn raise_exception(message: Value) -> Result<Value, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, "raised by the template").with_source(Refusal(message.to_string())))
+    Err(
+        Error::new(ErrorKind::InvalidOperation, "raised by the template")
+            .with_source(Refusal(message.to_string())),
+    )
 }
 
 /// Adds the functions and methods.
@@ -40,7 +43,12 @@ pub(super) fn install(environment: &mut Environment) {
 }
 
 /// Python's methods; the ones here correct or extend the crate's.
-fn method(state: &mut State, value: &Value, name: &str, arguments: &[Value]) -> Result<Value, Error> {
+fn method(
+    state: &mut State,
+    value: &Value,
+    name: &str,
+    arguments: &[Value],
+) -> Result<Value, Error> {
     if value.kind() == ValueKind::String
         && let Some(text) = value.as_str()
         && let Some(result) = string_method(text, name, arguments)
@@ -58,11 +66,15 @@ fn string_method(text: &str, name: &str, arguments: &[Value]) -> Option<Value> {
         "removeprefix" => Value::from(text.strip_prefix(argument).unwrap_or(text)),
         "removesuffix" => Value::from(text.strip_suffix(argument).unwrap_or(text)),
         "partition" if !argument.is_empty() => {
-            let parts = text.split_once(argument).map(|(before, after)| [before, argument, after]);
+            let parts = text
+                .split_once(argument)
+                .map(|(before, after)| [before, argument, after]);
             list(parts.unwrap_or([text, "", ""]))
         }
         "rpartition" if !argument.is_empty() => {
-            let parts = text.rsplit_once(argument).map(|(before, after)| [before, argument, after]);
+            let parts = text
+                .rsplit_once(argument)
+                .map(|(before, after)| [before, argument, after]);
             list(parts.unwrap_or(["", "", text]))
         }
         _ => return None,

@@ -16,7 +16,12 @@ struct Style {
 }
 
 /// The filter. `indent` is a number or a string, `separators` a pair; both as in Python.
-pub(super) fn tojson(state: &State, value: &Value, indent: Option<Value>, options: Kwargs) -> Result<Value, Error> {
+pub(super) fn tojson(
+    state: &State,
+    value: &Value,
+    indent: Option<Value>,
+    options: Kwargs,
+) -> Result<Value, Error> {
     let indent = match indent {
         Some(indent) => Some(indent),
         None => options.get::<Option<Value>>("indent")?,
@@ -39,7 +44,10 @@ fn style(indent: Option<Value>, options: &Kwargs) -> Result<Style, Error> {
             None => {
                 let n = usize::try_from(value)?;
                 if n > 64 {
-                    return Err(Error::new(ErrorKind::InvalidOperation, "tojson: indent is too large"));
+                    return Err(Error::new(
+                        ErrorKind::InvalidOperation,
+                        "tojson: indent is too large",
+                    ));
                 }
                 " ".repeat(n)
             }
@@ -49,9 +57,17 @@ fn style(indent: Option<Value>, options: &Kwargs) -> Result<Style, Error> {
     let (item_separator, key_separator) = match separators {
         Some(pair) => match <[String; 2]>::try_from(pair) {
             Ok([item, key]) => (item, key),
-            Err(_) => return Err(Error::new(ErrorKind::InvalidOperation, "tojson: separators must be a pair")),
+            Err(_) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidOperation,
+                    "tojson: separators must be a pair",
+                ));
+            }
         },
-        None => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
+        None => (
+            if indent.is_some() { "," } else { ", " }.to_owned(),
+            ": ".to_owned(),
+        ),
     };
     let ensure_ascii: Option<bool> = options.get("ensure_ascii")?;
     let sort_keys: Option<bool> = options.get("sort_keys")?;
@@ -66,7 +82,10 @@ fn style(indent: Option<Value>, options: &Kwargs) -> Result<Style, Error> {
 
 fn write(value: &Value, style: &Style, depth: usize, out: &mut String) -> Result<(), Error> {
     if depth > MAX_DEPTH {
-        return Err(Error::new(ErrorKind::InvalidOperation, "tojson: nested too deeply"));
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "tojson: nested too deeply",
+        ));
     }
     match value.kind() {
         ValueKind::None => out.push_str("null"),
@@ -75,11 +94,16 @@ fn write(value: &Value, style: &Style, depth: usize, out: &mut String) -> Result
         ValueKind::String => write_string(value.as_str().unwrap_or_default(), style, out),
         ValueKind::Seq | ValueKind::Iterable => {
             let items: Vec<Value> = value.try_iter()?.collect();
-            write_list(items.len(), '[', ']', style, depth, out, |index, out| write(&items[index], style, depth + 1, out))?;
+            write_list(items.len(), '[', ']', style, depth, out, |index, out| {
+                write(&items[index], style, depth + 1, out)
+            })?;
         }
         ValueKind::Map => write_map(value, style, depth, out)?,
         kind => {
-            return Err(Error::new(ErrorKind::InvalidOperation, format!("tojson: {kind} is not JSON serializable")));
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                format!("tojson: {kind} is not JSON serializable"),
+            ));
         }
     }
     Ok(())
@@ -93,7 +117,12 @@ fn write_map(value: &Value, style: &Style, depth: usize, out: &mut String) -> Re
             ValueKind::None => "null".into(),
             ValueKind::Bool => key.is_true().to_string(),
             ValueKind::Number => key.to_string(),
-            kind => return Err(Error::new(ErrorKind::InvalidOperation, format!("tojson: a key cannot be {kind}"))),
+            kind => {
+                return Err(Error::new(
+                    ErrorKind::InvalidOperation,
+                    format!("tojson: a key cannot be {kind}"),
+                ));
+            }
         };
         entries.push((text, value.get_item(&key)?));
     }

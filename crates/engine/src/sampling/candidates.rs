@@ -31,7 +31,11 @@ impl Candidates {
     pub fn fill(&mut self, logits: &[f32]) {
         self.items.clear();
         // adding zero turns -0.0 into 0.0, so that the total order below sees them as equal
-        self.items.extend(logits.iter().enumerate().map(|(id, &logit)| Candidate { id: id as u32, logit: logit + 0.0 }));
+        self.items
+            .extend(logits.iter().enumerate().map(|(id, &logit)| Candidate {
+                id: id as u32,
+                logit: logit + 0.0,
+            }));
         self.n_sorted = 0;
         self.dense = true;
     }
@@ -59,7 +63,11 @@ impl Candidates {
     /// The best token, by logit and then by lowest id; none if all are forbidden.
     pub fn best(&self) -> Option<Candidate> {
         let best = match self.n_sorted {
-            0 => self.items.iter().copied().reduce(|a, b| if order(&b, &a).is_lt() { b } else { a })?,
+            0 => self
+                .items
+                .iter()
+                .copied()
+                .reduce(|a, b| if order(&b, &a).is_lt() { b } else { a })?,
             _ => self.items[0],
         };
         (best.logit > f32::NEG_INFINITY).then_some(best)
@@ -102,7 +110,9 @@ impl Candidates {
     /// Keeps the tokens with at least this logit, in their order.
     pub fn keep_at_least(&mut self, logit_min: f32) {
         if self.n_sorted == self.items.len() {
-            let n = self.items.partition_point(|candidate| candidate.logit >= logit_min);
+            let n = self
+                .items
+                .partition_point(|candidate| candidate.logit >= logit_min);
             return self.truncate(n);
         }
         let n = self.items.len();

@@ -60,7 +60,11 @@ pub(super) fn draw(candidates: &mut Candidates, rng: &mut Rng) -> Result<u32, En
     let unit = rng.next_unit();
     let max = candidates.best().ok_or(EngineError::NoCandidates)?.logit;
     let weight = |logit: f32| f64::from((logit - max).exp());
-    let total: f64 = candidates.items().iter().map(|candidate| weight(candidate.logit)).sum();
+    let total: f64 = candidates
+        .items()
+        .iter()
+        .map(|candidate| weight(candidate.logit))
+        .sum();
     let target = unit * total;
     let mut sum = 0.0;
     let mut last = None;

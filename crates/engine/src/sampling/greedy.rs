@@ -28,8 +28,15 @@ pub fn best(logits: &[f32]) -> Result<u32, EngineError> {
     }
     if is_bad || best == f32::INFINITY {
         let n_nan = logits.iter().filter(|value| value.is_nan()).count();
-        let n_infinite = logits.iter().filter(|&&value| value == f32::INFINITY).count();
-        return Err(EngineError::BadLogits { n_nan, n_infinite, n_vocab: logits.len() });
+        let n_infinite = logits
+            .iter()
+            .filter(|&&value| value == f32::INFINITY)
+            .count();
+        return Err(EngineError::BadLogits {
+            n_nan,
+            n_infinite,
+            n_vocab: logits.len(),
+        });
     }
     if best == f32::NEG_INFINITY {
         return Err(EngineError::NoCandidates);

@@ -17,7 +17,10 @@ fn log_sum(logits: &[f32]) -> f64 {
     if max == f32::NEG_INFINITY {
         return f64::NEG_INFINITY;
     }
-    let sum: f64 = logits.iter().map(|&logit| f64::from((logit - max).exp())).sum();
+    let sum: f64 = logits
+        .iter()
+        .map(|&logit| f64::from((logit - max).exp()))
+        .sum();
     sum.ln() + f64::from(max)
 }
 

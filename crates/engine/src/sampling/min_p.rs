@@ -16,7 +16,11 @@ struct MinP {
 }
 
 fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
-    (options.min_p > 0.0).then(|| Box::new(MinP { log_share: options.min_p.min(1.0).ln() }) as Box<dyn Sampler>)
+    (options.min_p > 0.0).then(|| {
+        Box::new(MinP {
+            log_share: options.min_p.min(1.0).ln(),
+        }) as Box<dyn Sampler>
+    })
 }
 
 impl Sampler for MinP {

@@ -78,7 +78,10 @@ impl Default for SamplingOptions {
 impl SamplingOptions {
     /// The best token at every step.
     pub fn greedy() -> Self {
-        SamplingOptions { temperature: 0.0, ..SamplingOptions::default() }
+        SamplingOptions {
+            temperature: 0.0,
+            ..SamplingOptions::default()
+        }
     }
 }
 
@@ -107,8 +110,13 @@ pub struct SamplerKind {
 }
 
 /// Every stage, by name.
-pub static SAMPLERS: &[&SamplerKind] =
-    &[&min_p::KIND, &penalties::KIND, &temperature::KIND, &top_k::KIND, &top_p::KIND];
+pub static SAMPLERS: &[&SamplerKind] = &[
+    &min_p::KIND,
+    &penalties::KIND,
+    &temperature::KIND,
+    &top_k::KIND,
+    &top_p::KIND,
+];
 
 /// The order of the stages when none is asked for.
 pub const DEFAULT_ORDER: &[&str] = &["penalties", "top_k", "top_p", "min_p", "temperature"];
@@ -137,13 +145,22 @@ impl Chain {
         check(options, n_vocab)?;
         let mut kinds = Vec::new();
         for name in &options.samplers {
-            kinds.push(sampler(name).ok_or_else(|| EngineError::UnknownSampler { name: name.clone() })?);
+            kinds.push(
+                sampler(name).ok_or_else(|| EngineError::UnknownSampler { name: name.clone() })?,
+            );
         }
         let has_temperature = kinds.iter().any(|kind| kind.name == temperature::KIND.name);
         let greedy = has_temperature && options.temperature < TEMPERATURE_MIN;
-        let stages: Vec<_> =
-            kinds.iter().filter(|kind| !(greedy && kind.keeps_best)).filter_map(|kind| (kind.build)(options)).collect();
-        let seed = if options.seed == RANDOM_SEED { draw::fresh_seed() } else { options.seed };
+        let stages: Vec<_> = kinds
+            .iter()
+            .filter(|kind| !(greedy && kind.keeps_best))
+            .filter_map(|kind| (kind.build)(options))
+            .collect();
+        let seed = if options.seed == RANDOM_SEED {
+            draw::fresh_seed()
+        } else {
+            options.seed
+        };
         Ok(Chain {
             bias: options.logit_bias.clone(),
             stages,
@@ -180,7 +197,11 @@ impl Chain {
             stage.apply(&mut self.candidates);
         }
         if self.greedy {
-            return self.candidates.best().map(|candidate| candidate.id).ok_or(EngineError::NoCandidates);
+            return self
+                .candidates
+                .best()
+                .map(|candidate| candidate.id)
+                .ok_or(EngineError::NoCandidates);
         }
         draw::draw(&mut self.candidates, &mut self.rng)
     }
@@ -216,14 +237,20 @@ fn check(options: &SamplingOptions, n_vocab: usize) -> Result<(), EngineError> {
         }
     }
     if options.repeat_penalty <= 0.0 {
-        return Err(EngineError::BadSamplingValue { name: "repeat_penalty", value: options.repeat_penalty });
+        return Err(EngineError::BadSamplingValue {
+            name: "repeat_penalty",
+            value: options.repeat_penalty,
+        });
     }
     for &(id, bias) in &options.logit_bias {
         if id as usize >= n_vocab {
             return Err(EngineError::BiasOutOfRange { id, n_vocab });
         }
         if bias.is_nan() || bias == f32::INFINITY {
-            return Err(EngineError::BadSamplingValue { name: "logit_bias", value: bias });
+            return Err(EngineError::BadSamplingValue {
+                name: "logit_bias",
+                value: bias,
+            });
         }
     }
     Ok(())

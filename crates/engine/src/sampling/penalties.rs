@@ -23,8 +23,9 @@ struct Penalties {
 }
 
 fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
-    let neutral =
-        options.repeat_penalty == 1.0 && options.presence_penalty == 0.0 && options.frequency_penalty == 0.0;
+    let neutral = options.repeat_penalty == 1.0
+        && options.presence_penalty == 0.0
+        && options.frequency_penalty == 0.0;
     (!neutral && options.repeat_last_n > 0).then(|| {
         Box::new(Penalties {
             repeat: options.repeat_penalty,
@@ -42,7 +43,11 @@ impl Sampler for Penalties {
         for &(id, count) in &self.counts {
             candidates.update(id, |logit| {
                 // dividing a negative logit would make the token more probable
-                let scaled = if logit <= 0.0 { logit * self.repeat } else { logit / self.repeat };
+                let scaled = if logit <= 0.0 {
+                    logit * self.repeat
+                } else {
+                    logit / self.repeat
+                };
                 scaled - (count as f32 * self.frequency + self.presence)
             });
         }

@@ -23,9 +23,15 @@ fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
 
 impl Sampler for TopP {
     fn apply(&mut self, candidates: &mut Candidates) {
-        let Some(best) = candidates.best() else { return };
+        let Some(best) = candidates.best() else {
+            return;
+        };
         let weight = |logit: f32| f64::from((logit - best.logit).exp());
-        let total: f64 = candidates.items().iter().map(|candidate| weight(candidate.logit)).sum();
+        let total: f64 = candidates
+            .items()
+            .iter()
+            .map(|candidate| weight(candidate.logit))
+            .sum();
         let target = f64::from(self.p) * total;
         let mut sum = 0.0;
         let mut n_kept = 0;
