@@ -1,1 +1,38 @@
-//! The GGUF container: read, validate, write, split
+//! The GGUF container: read, validate, write, split.
+//!
+//! A file is parsed, validated, and then seen through views that cannot fail: [`File`] for one file,
+//! [`Model`] for a model that may be a set of shards. [`Writer`] writes a file from a plan of its
+//! tensors, and makes it appear whole or not at all.
+//!
+//! Files are hostile input: every number in them is checked before it is used, and no count reserves
+//! memory before it was compared with the bytes that are there.
+
+mod byte_order;
+mod cursor;
+mod diagnose;
+mod directory;
+mod error;
+mod file;
+mod kind;
+pub mod limits;
+mod mapping;
+mod metadata;
+mod model;
+mod output;
+mod parse;
+mod shards;
+mod value;
+mod writer;
+
+pub use cursor::Endian;
+pub use directory::{TensorInfo, tensor_bytes};
+pub use error::{Error, Result};
+pub use file::File;
+pub use kind::Kind;
+pub use mapping::Mapping;
+pub use metadata::Metadata;
+pub use model::{Model, TensorView};
+pub use output::{OutputFile, WriteOptions, remove_partial_outputs, same_file};
+pub use shards::shard_file_name;
+pub use value::{Array, StringArray, Text, Value, ValueType, escape_invalid};
+pub use writer::{TensorPlan, Writer};

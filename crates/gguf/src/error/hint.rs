@@ -1,0 +1,134 @@
+//! The remedy for each error, by the stage that met it.
+
+use super::Error;
+
+impl Error {
+    /// What to do about it, where a remedy is known: one sentence for a `hint:` line.
+    pub fn hint(&self) -> Option<&'static str> {
+        if let Error::InFile { error, .. } = self {
+            return error.hint();
+        }
+        other_kind(self)
+            .or_else(|| structure(self))
+            .or_else(|| shards(self))
+            .or_else(|| other_purpose(self))
+            .or_else(|| output(self))
+    }
+}
+
+/// The path leads to something that is no GGUF file.
+fn other_kind(error: &Error) -> Option<&'static str> {
+    Some(match error {
+        Error::NotFound { .. } => "check the path: a model is one .gguf file, or any of its shards",
+        Error::IsFolder { .. } => {
+            "name the .gguf file inside it; a Hugging Face folder becomes one with `gristmill convert`"
+        }
+        Error::NotRegular { .. } => "write the data to a file first",
+        Error::Empty { .. } => "the download or copy never finished; fetch the file again",
+        Error::HtmlPage { .. } => {
+            "the download saved a web page, often a login or error page; fetch the file itself \
+             (its address has `/resolve/` in place of `/blob/`), signed in if the model is gated"
+        }
+        Error::LfsPointer { .. } => {
+            "run `git lfs pull` in the repository, or download the file itself"
+        }
+        Error::Compressed { .. } => "unpack it and name the .gguf file inside",
+        Error::Legacy { .. } => {
+            "get a GGUF file of the same model, or make one from its original checkpoint with `gristmill convert`"
+        }
+        Error::Safetensors { .. } => {
+            "renaming does not convert: put it in a folder with its config.json and tokenizer files, \
+             and run `gristmill convert FOLDER`"
+        }
+        Error::PyTorch { .. } => {
+            "save the model as safetensors, then run `gristmill convert` on the folder with its \
+             config.json and tokenizer files"
+        }
+        Error::NotGguf { .. } => {
+            "check that the path names a GGUF model, and compare the file's hash with its source"
+        }
+        _ => return None,
+    })
+}
+
+/// The file is GGUF, and what it says of itself cannot be.
+fn structure(error: &Error) -> Option<&'static str> {
+    Some(match error {
+        Error::Version1 { .. } => {
+            "get a newer file of this model, or convert it again from its original checkpoint"
+        }
+        Error::NewerVersion { .. } => {
+            "update gristmill: the file was written for a later version of the format"
+        }
+        Error::BadVersion { .. } => {
+            "the header is damaged; compare the file's hash with its source and fetch it again"
+        }
+        Error::Truncated { .. } | Error::TensorOutsideFile { .. } => {
+            "the file is incomplete; compare its size and hash with its source and fetch it again"
+        }
+        Error::UnknownTensorType { .. } => {
+            "the tensor type is newer than this build, or the file is damaged; update gristmill or fetch the file again"
+        }
+        Error::RemovedTensorType { remedy, .. } => remedy,
+        Error::BigEndianType { .. } => "convert the model again from its original checkpoint",
+        Error::BadAlignment { .. } | Error::BadCount { .. } | Error::BadKey { .. } => DAMAGED,
+        Error::BadValue { .. } | Error::DuplicateKey { .. } | Error::BadTensorName { .. } => {
+            DAMAGED
+        }
+        Error::DuplicateTensor { .. } | Error::BadShape { .. } => DAMAGED,
+        Error::Misaligned { .. } | Error::Overlap { .. } => DAMAGED,
+        _ => return None,
+    })
+}
+
+const DAMAGED: &str = "the file is damaged, or was made by a faulty tool; compare its hash with its source \
+                       and fetch or convert it again";
+
+fn shards(error: &Error) -> Option<&'static str> {
+    Some(match error {
+        Error::MissingShards { .. } => {
+            "put all shards of the set into one folder, under their original names"
+        }
+        Error::RenamedShard { .. } => {
+            "give the file back its original name; shards find each other by their names"
+        }
+        Error::ShardCount { .. } | Error::ShardNumber { .. } | Error::ShardMixed { .. } => MIXED,
+        Error::ShardTensorRepeated { .. } | Error::ShardTensorCount { .. } => MIXED,
+        _ => return None,
+    })
+}
+
+const MIXED: &str =
+    "the folder mixes shards of different sets; fetch all shards again from one source";
+
+/// A good file, and not what is needed here.
+fn other_purpose(error: &Error) -> Option<&'static str> {
+    Some(match error {
+        Error::VocabularyOnly { .. } => {
+            "use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`"
+        }
+        Error::ImatrixNotModel { .. } => {
+            "give it to `gristmill quantize` with `--imatrix`, and name the model's file here"
+        }
+        Error::AdapterNotModel { .. } => {
+            "give it with `--lora`, and name the base model's file here"
+        }
+        Error::ProjectorNotModel { .. } => {
+            "give it with `--mmproj`, and name the language model's file here"
+        }
+        Error::ControlVectorNotModel { .. } => {
+            "give it with `--control-vector`, and name the model's file here"
+        }
+        _ => return None,
+    })
+}
+
+fn output(error: &Error) -> Option<&'static str> {
+    Some(match error {
+        Error::OutputExists { .. } => "choose another name, or give `--force` to replace it",
+        Error::OutputIsInput { .. } => "choose another name: an input is never overwritten",
+        Error::NoFolder { .. } => "create the folder first",
+        Error::NoSpace { .. } => "free some space, or write to another disk",
+        _ => return None,
+    })
+}

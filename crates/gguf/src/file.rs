@@ -1,0 +1,186 @@
+//! One validated file.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::byte_order;
+use crate::cursor::Endian;
+use crate::diagnose::diagnose;
+use crate::directory::{self, TensorInfo};
+use crate::error::{Error, Result};
+use crate::kind::Kind;
+use crate::mapping::Mapping;
+use crate::metadata::Metadata;
+use crate::parse::{Parsed, parse};
+
+/// One GGUF file: parsed, validated, and mapped. Nothing that is asked of it afterwards can fail.
+#[derive(Debug)]
+pub struct File {
+    path: PathBuf,
+    region: Arc<Mapping>,
+    version: u32,
+    endian: Endian,
+    alignment: u64,
+    directory_end: u64,
+    data_offset: u64,
+    metadata: Metadata,
+    tensors: Vec<TensorInfo>,
+    places: HashMap<String, usize>,
+}
+
+impl File {
+    /// Opens and validates a file. Weights are not touched: a file of any size opens in the time
+    /// that its metadata takes. (A big-endian file is read whole, since its numbers are turned
+    /// around in memory.)
+    ///
+    /// # Errors
+    /// Every fault has its own [`Error`] variant; see there.
+    pub fn open(path: &Path) -> Result<File> {
+        let region = map(path)?;
+        File::of_region(region, path)
+    }
+
+    /// Validates bytes in memory as a file; `path` is only a name for messages.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<File> {
+        File::of_region(Mapping::of_bytes(bytes), path)
+    }
+
+    fn of_region(mut region: Mapping, path: &Path) -> Result<File> {
+        let Parsed {
+            version,
+            endian,
+            metadata,
+            tensors,
+            directory_end,
+        } = parse(region.as_ref(), path)?;
+        let alignment = directory::alignment(&metadata, path)?;
+        let data_offset = directory::data_offset(directory_end, tensors.len(), alignment);
+        let size = region.as_ref().len() as u64;
+        let tensors = directory::validate(tensors, path, alignment, data_offset, size)?;
+        if endian == Endian::Big {
+            region = byte_order::to_little(region, data_offset, &tensors, path)?;
+        }
+        let places = tensors
+            .iter()
+            .enumerate()
+            .map(|(place, tensor)| (tensor.name.clone(), place))
+            .collect();
+        let path = path.to_owned();
+        let region = Arc::new(region);
+        Ok(File {
+            path,
+            region,
+            version,
+            endian,
+            alignment,
+            directory_end,
+            data_offset,
+            metadata,
+            tensors,
+            places,
+        })
+    }
+
+    /// The path that it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The size of the file in bytes.
+    pub fn size(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+
+    /// The version of the container: 2 or 3.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The byte order in the file. Data seen through [`File::data`] is little-endian in any case.
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    /// Tensors start at multiples of this.
+    pub fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    /// Where the tensor directory ends.
+    pub fn directory_end(&self) -> u64 {
+        self.directory_end
+    }
+
+    /// Where the data section starts. In a file without tensors that is where the directory ends.
+    pub fn data_offset(&self) -> u64 {
+        self.data_offset
+    }
+
+    /// The metadata, in the order of the file.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The tensors, in the order of the directory.
+    pub fn tensors(&self) -> &[TensorInfo] {
+        &self.tensors
+    }
+
+    /// The tensor of this name.
+    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+        self.places.get(name).map(|&place| &self.tensors[place])
+    }
+
+    /// The data of one of this file's tensors: `info.bytes` bytes in little-endian order.
+    ///
+    /// For a `TensorInfo` that did not come from this file the answer means nothing, and is empty
+    /// where it would lie outside.
+    pub fn data(&self, info: &TensorInfo) -> &[u8] {
+        let start = self.data_offset.saturating_add(info.offset);
+        let end = start.saturating_add(info.bytes);
+        // Both were checked to lie inside the region, so they fit in `usize`.
+        self.bytes()
+            .get(start as usize..end as usize)
+            .unwrap_or_default()
+    }
+
+    /// All bytes of the file. Of a big-endian file the tensor data has been turned around.
+    pub fn bytes(&self) -> &[u8] {
+        (*self.region).as_ref()
+    }
+
+    /// The mapped region, to hand to those who keep weights in place.
+    pub fn region(&self) -> Arc<Mapping> {
+        Arc::clone(&self.region)
+    }
+
+    /// What the file is for.
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.metadata, self.tensors.len())
+    }
+}
+
+fn map(path: &Path) -> Result<Mapping> {
+    let about =
+        std::fs::metadata(path).map_err(|source| Error::io(path, "look at the file", source))?;
+    if about.is_dir() {
+        return Err(Error::IsFolder {
+            path: path.to_owned(),
+        });
+    }
+    if !about.is_file() {
+        return Err(Error::NotRegular {
+            path: path.to_owned(),
+        });
+    }
+    let file =
+        std::fs::File::open(path).map_err(|source| Error::io(path, "open the file", source))?;
+    let about = file
+        .metadata()
+        .map_err(|source| Error::io(path, "look at the file", source))?;
+    if about.len() == 0 {
+        return Err(diagnose(&[], path));
+    }
+    Mapping::of_file(&file, path)
+}

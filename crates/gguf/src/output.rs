@@ -1,0 +1,257 @@
+//! Output files that appear whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+
+/// How to treat what is already there.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Replace an existing output.
+    pub force: bool,
+    /// Files that are read meanwhile: an output that is one of them, by whatever name, is refused.
+    pub inputs: Vec<PathBuf>,
+}
+
+/// A file that is written under a temporary name in its folder and gets its own name when it is
+/// complete. Dropped before [`OutputFile::commit`], it leaves nothing behind.
+///
+/// Unbuffered: write in large pieces, or through a [`std::io::BufWriter`].
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: File,
+    force: bool,
+    committed: bool,
+}
+
+/// The temporary files of this process, so that an interrupt can remove them.
+struct Partial {
+    paths: Vec<PathBuf>,
+    /// Set by an interrupt: from then on nothing is created or gets its name.
+    closed: bool,
+}
+
+static PARTIAL: Mutex<Partial> = Mutex::new(Partial {
+    paths: Vec::new(),
+    closed: false,
+});
+
+fn partial() -> MutexGuard<'static, Partial> {
+    // The list is valid after every statement, so a panic elsewhere does not spoil it.
+    PARTIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the temporary files of all outputs that are being written, and makes every later attempt
+/// to create or complete one fail with [`Error::Interrupted`]. For a Ctrl-C handler, which ends the
+/// process next. Returns how many files were removed.
+pub fn remove_partial_outputs() -> usize {
+    let mut partial = partial();
+    partial.closed = true;
+    partial
+        .paths
+        .drain(..)
+        .filter(|path| fs::remove_file(path).is_ok())
+        .count()
+}
+
+impl OutputFile {
+    /// Opens a temporary file beside `path`, which must not exist yet (unless `options.force`), must
+    /// be none of the inputs, and must lie in a folder with `bytes` bytes free.
+    pub fn create(path: &Path, bytes: u64, options: &WriteOptions) -> Result<OutputFile> {
+        check_target(path, options)?;
+        check_space(path, bytes)?;
+        let mut partial = partial();
+        if partial.closed {
+            return Err(Error::Interrupted {
+                path: path.to_owned(),
+            });
+        }
+        let (file, temporary) = create_temporary(path)?;
+        partial.paths.push(temporary.clone());
+        Ok(OutputFile {
+            path: path.to_owned(),
+            temporary,
+            file,
+            force: options.force,
+            committed: false,
+        })
+    }
+
+    /// The name that the file will have.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Brings the data to the disk and gives the file its name.
+    pub fn commit(mut self) -> Result<()> {
+        self.file
+            .sync_all()
+            .map_err(|source| Error::io(&self.path, "bring the data to the disk", source))?;
+        let mut partial = partial();
+        if partial.closed {
+            return Err(Error::Interrupted {
+                path: self.path.clone(),
+            });
+        }
+        if !self.force && fs::symlink_metadata(&self.path).is_ok() {
+            return Err(Error::OutputExists {
+                path: self.path.clone(),
+            });
+        }
+        fs::rename(&self.temporary, &self.path)
+            .map_err(|source| Error::io(&self.path, "rename the file", source))?;
+        self.committed = true;
+        partial.paths.retain(|path| *path != self.temporary);
+        drop(partial);
+        // The name itself should survive a power cut. Some systems cannot sync a folder; the file
+        // is complete all the same.
+        if let Ok(folder) = File::open(folder_of(&self.path)) {
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if !self.committed {
+            let mut partial = partial();
+            partial.paths.retain(|path| *path != self.temporary);
+            // Gone already after an interrupt; and there is nobody to tell of another failure.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for OutputFile {
+    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+        self.file.seek(place)
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        return Err(Error::NoFolder {
+            path: path.to_owned(),
+            folder: folder.to_owned(),
+        });
+    }
+    // Inputs first: with or without `force`, that is the graver mistake.
+    if let Some(input) = options.inputs.iter().find(|input| same_file(path, input)) {
+        return Err(Error::OutputIsInput {
+            path: path.to_owned(),
+            input: input.clone(),
+        });
+    }
+    match fs::symlink_metadata(path) {
+        Err(_) => Ok(()),
+        Ok(about) if about.is_dir() => Err(Error::IsFolder {
+            path: path.to_owned(),
+        }),
+        Ok(about) if !about.is_file() && !about.is_symlink() => Err(Error::NotRegular {
+            path: path.to_owned(),
+        }),
+        Ok(_) if !options.force => Err(Error::OutputExists {
+            path: path.to_owned(),
+        }),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Whether two paths lead to one file, through whatever links. False when one of them leads nowhere.
+pub fn same_file(one: &Path, other: &Path) -> bool {
+    let (Ok(one_about), Ok(other_about)) = (fs::metadata(one), fs::metadata(other)) else {
+        return false;
+    };
+    identity::same(&one_about, &other_about).unwrap_or_else(|| {
+        matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+    })
+}
+
+#[cfg(unix)]
+mod identity {
+    use std::os::unix::fs::MetadataExt;
+
+    pub(super) fn same(one: &std::fs::Metadata, other: &std::fs::Metadata) -> Option<bool> {
+        Some(one.dev() == other.dev() && one.ino() == other.ino())
+    }
+}
+
+#[cfg(not(unix))]
+mod identity {
+    /// The identity of a file is not to be had here without unsafe calls; paths decide.
+    pub(super) fn same(_: &std::fs::Metadata, _: &std::fs::Metadata) -> Option<bool> {
+        None
+    }
+}
+
+#[cfg(unix)]
+fn check_space(path: &Path, needed: u64) -> Result<()> {
+    // A file system that cannot tell is no reason to refuse.
+    let Ok(about) = rustix::fs::statvfs(folder_of(path)) else {
+        return Ok(());
+    };
+    let available = about.f_bavail.saturating_mul(about.f_frsize);
+    if needed > available && about.f_blocks > 0 {
+        return Err(Error::NoSpace {
+            path: path.to_owned(),
+            needed,
+            available,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_space(_: &Path, _: u64) -> Result<()> {
+    Ok(())
+}
+
+/// A new file in the folder of `path`, whose name no other process and no other output has.
+fn create_temporary(path: &Path) -> Result<(File, PathBuf)> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let stem = path
+        .file_stem()
+        .map_or_else(|| "output".into(), |stem| stem.to_string_lossy());
+    // File names have at most 255 bytes on common systems; leave room for the rest.
+    let stem: String = stem.chars().take(48).collect();
+    loop {
+        let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let temporary =
+            path.with_file_name(format!("{stem}.{}-{counter}.gguf.part", std::process::id()));
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&temporary)
+        {
+            Ok(file) => return Ok((file, temporary)),
+            // A leftover of a killed process with the same id.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(source) => return Err(Error::io(path, "create the file", source)),
+        }
+    }
+}

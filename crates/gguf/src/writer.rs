@@ -1,0 +1,329 @@
+//! Writing a file from a plan.
+
+use std::collections::HashSet;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use gristmill_quant::TensorType;
+
+use crate::cursor::Number;
+use crate::directory::{self, tensor_bytes};
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::metadata::Metadata;
+use crate::output::{OutputFile, WriteOptions};
+use crate::value::{Array, Value};
+
+/// The version of the container that is written.
+const VERSION: u32 = 3;
+/// Bytes to gather before they go to the system.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// A tensor that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorPlan {
+    /// The name, at most [`limits::NAME_BYTES`] bytes.
+    pub name: String,
+    /// The dimensions, the contiguous one first.
+    pub dims: Vec<u64>,
+    /// The type of its elements.
+    pub ty: TensorType,
+}
+
+/// Writes a GGUF file piece by piece: header and directory at once, then the data of each tensor in
+/// the order of the plan. The file appears under its name when [`Writer::finish`] succeeds; until
+/// then, and for ever if the writer is dropped, nothing is there.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    out: BufWriter<OutputFile>,
+    alignment: u64,
+    /// Name and size of each tensor.
+    plan: Vec<(String, u64)>,
+    /// The tensor that the next byte belongs to.
+    current: usize,
+    /// Bytes of the current tensor that are written.
+    written: u64,
+    size: u64,
+}
+
+impl Writer {
+    /// Checks the plan, the target and the free space, and writes everything before the data.
+    ///
+    /// # Errors
+    /// [`Error::OutputExists`], [`Error::OutputIsInput`], [`Error::NoFolder`], [`Error::NoSpace`],
+    /// [`Error::BadPlan`], [`Error::BadEntry`], [`Error::BadAlignment`], [`Error::Io`].
+    pub fn create(
+        path: &Path,
+        metadata: &Metadata,
+        tensors: &[TensorPlan],
+        options: &WriteOptions,
+    ) -> Result<Writer> {
+        let alignment = directory::alignment(metadata, path)?;
+        let sizes = check_plan(path, tensors, alignment)?;
+        let head = head(path, metadata, tensors, &sizes, alignment)?;
+        let size = sizes.iter().try_fold(head.len() as u64, |sum, &bytes| {
+            sum.checked_add(directory::align_up(bytes, alignment)?)
+        });
+        // Every sum up to the last one was checked with the plan.
+        let size = size.unwrap_or(u64::MAX);
+        let out = OutputFile::create(path, size, options)?;
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
+        out.write_all(&head)
+            .map_err(|source| Error::io(path, "write", source))?;
+        let plan = tensors
+            .iter()
+            .map(|tensor| tensor.name.clone())
+            .zip(sizes)
+            .collect();
+        Ok(Writer {
+            path: path.to_owned(),
+            out,
+            alignment,
+            plan,
+            current: 0,
+            written: 0,
+            size,
+        })
+    }
+
+    /// The size that the file will have, in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Name and bytes still to come of the tensor that the next data belongs to; `None` when all
+    /// are written.
+    pub fn next_tensor(&self) -> Option<(&str, u64)> {
+        self.plan
+            .get(self.current)
+            .map(|(name, bytes)| (name.as_str(), bytes - self.written))
+    }
+
+    /// Writes the next bytes of the current tensor; when it is complete, pads it and goes on to the
+    /// next one.
+    ///
+    /// # Errors
+    /// [`Error::PlanMismatch`] for more bytes than the tensor has, [`Error::Io`].
+    pub fn write(&mut self, data: &[u8]) -> Result<()> {
+        let Some((name, left)) = self.next_tensor() else {
+            return if data.is_empty() {
+                Ok(())
+            } else {
+                Err(self.mismatch("data after the last tensor".to_owned()))
+            };
+        };
+        if data.len() as u64 > left {
+            let reason = format!(
+                "{} bytes for tensor {name:?}, of which {left} are missing",
+                data.len()
+            );
+            return Err(self.mismatch(reason));
+        }
+        self.out
+            .write_all(data)
+            .map_err(|source| Error::io(&self.path, "write", source))?;
+        self.written += data.len() as u64;
+        if data.len() as u64 == left {
+            self.pad()?;
+        }
+        Ok(())
+    }
+
+    /// Writes a tensor in one piece, after checking that it is its turn.
+    pub fn write_tensor(&mut self, name: &str, data: &[u8]) -> Result<()> {
+        match self.next_tensor() {
+            Some((next, left)) if next == name && left == data.len() as u64 => self.write(data),
+            next => {
+                let reason = format!(
+                    "{} bytes of tensor {name:?} where {next:?} is due",
+                    data.len()
+                );
+                Err(self.mismatch(reason))
+            }
+        }
+    }
+
+    /// Brings the file to the disk and gives it its name.
+    ///
+    /// # Errors
+    /// [`Error::PlanMismatch`] if data is missing, [`Error::OutputExists`] if the name was taken
+    /// meanwhile, [`Error::Interrupted`], [`Error::Io`].
+    pub fn finish(self) -> Result<()> {
+        if let Some((name, left)) = self.next_tensor() {
+            let reason = format!("{left} bytes of tensor {name:?} are missing");
+            return Err(self.mismatch(reason));
+        }
+        let path = self.path;
+        let out = self
+            .out
+            .into_inner()
+            .map_err(|error| Error::io(&path, "write", error.into_error()))?;
+        out.commit()
+    }
+
+    fn pad(&mut self) -> Result<()> {
+        let end = self.written.next_multiple_of(self.alignment);
+        let zeros = std::io::repeat(0);
+        std::io::copy(
+            &mut std::io::Read::take(zeros, end - self.written),
+            &mut self.out,
+        )
+        .map_err(|source| Error::io(&self.path, "write", source))?;
+        self.current += 1;
+        self.written = 0;
+        Ok(())
+    }
+
+    fn mismatch(&self, reason: String) -> Error {
+        Error::PlanMismatch {
+            path: self.path.clone(),
+            reason,
+        }
+    }
+}
+
+/// The size of each tensor, once names and shapes are found good and their sum representable.
+fn check_plan(path: &Path, tensors: &[TensorPlan], alignment: u64) -> Result<Vec<u64>> {
+    let mut names = HashSet::with_capacity(tensors.len());
+    let mut sizes = Vec::with_capacity(tensors.len());
+    let mut total = 0u64;
+    for tensor in tensors {
+        let bad = |reason| Error::BadPlan {
+            path: path.to_owned(),
+            tensor: tensor.name.clone(),
+            reason,
+        };
+        let length = tensor.name.len();
+        if length == 0 {
+            return Err(bad("it has no name".to_owned()));
+        }
+        if length > limits::NAME_BYTES {
+            return Err(bad(format!(
+                "its name has {length} bytes; loaders accept {}",
+                limits::NAME_BYTES
+            )));
+        }
+        if !names.insert(&tensor.name) {
+            return Err(bad("its name is taken by another tensor".to_owned()));
+        }
+        let bytes = tensor_bytes(tensor.ty, &tensor.dims).map_err(bad)?;
+        let next =
+            directory::align_up(bytes, alignment).and_then(|padded| total.checked_add(padded));
+        total = next
+            .filter(|&total| total <= i64::MAX as u64)
+            .ok_or_else(|| bad("the file would be too large".to_owned()))?;
+        sizes.push(bytes);
+    }
+    Ok(sizes)
+}
+
+/// Header, metadata and directory, padded to where the data starts.
+fn head(
+    path: &Path,
+    metadata: &Metadata,
+    tensors: &[TensorPlan],
+    sizes: &[u64],
+    alignment: u64,
+) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.extend_from_slice(b"GGUF");
+    VERSION.write_little(&mut out);
+    (tensors.len() as u64).write_little(&mut out);
+    (metadata.len() as u64).write_little(&mut out);
+    for (key, value) in metadata.iter() {
+        check_entry(path, key, value)?;
+        string(key.as_bytes(), &mut out);
+        value.value_type().id().write_little(&mut out);
+        write_value(value, &mut out);
+    }
+    let mut offset = 0u64;
+    for (tensor, bytes) in tensors.iter().zip(sizes) {
+        string(tensor.name.as_bytes(), &mut out);
+        (tensor.dims.len() as u32).write_little(&mut out);
+        tensor
+            .dims
+            .iter()
+            .for_each(|dim| dim.write_little(&mut out));
+        tensor.ty.id().write_little(&mut out);
+        offset.write_little(&mut out);
+        // The sum was checked with the plan.
+        offset += bytes.next_multiple_of(alignment);
+    }
+    let start = directory::data_offset(out.len() as u64, tensors.len(), alignment);
+    out.resize(start as usize, 0);
+    Ok(out)
+}
+
+/// What a reader would refuse is not written.
+fn check_entry(path: &Path, key: &str, value: &Value) -> Result<()> {
+    let bad = |reason| {
+        Err(Error::BadEntry {
+            path: path.to_owned(),
+            key: key.to_owned(),
+            reason,
+        })
+    };
+    if key.is_empty() || key.len() as u64 > limits::KEY_BYTES || !key.is_ascii() {
+        return bad(format!(
+            "a key is 1 to {} ASCII characters",
+            limits::KEY_BYTES
+        ));
+    }
+    match value {
+        Value::String(text) if text.len() as u64 > limits::STRING_BYTES => bad(format!(
+            "a string has at most {} bytes",
+            limits::STRING_BYTES
+        )),
+        Value::Array(array) if array.len() as u64 > limits::ARRAY_ITEMS => bad(format!(
+            "an array has at most {} elements",
+            limits::ARRAY_ITEMS
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn string(bytes: &[u8], out: &mut Vec<u8>) {
+    (bytes.len() as u64).write_little(out);
+    out.extend_from_slice(bytes);
+}
+
+fn write_value(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::U8(value) => value.write_little(out),
+        Value::I8(value) => value.write_little(out),
+        Value::U16(value) => value.write_little(out),
+        Value::I16(value) => value.write_little(out),
+        Value::U32(value) => value.write_little(out),
+        Value::I32(value) => value.write_little(out),
+        Value::F32(value) => value.write_little(out),
+        Value::U64(value) => value.write_little(out),
+        Value::I64(value) => value.write_little(out),
+        Value::F64(value) => value.write_little(out),
+        Value::Bool(value) => out.push((*value).into()),
+        Value::String(text) => string(text.as_bytes(), out),
+        Value::Array(array) => write_array(array, out),
+    }
+}
+
+fn write_array(array: &Array, out: &mut Vec<u8>) {
+    fn all<T: Number>(items: &[T], out: &mut Vec<u8>) {
+        items.iter().for_each(|item| item.write_little(out));
+    }
+    array.element_type().id().write_little(out);
+    (array.len() as u64).write_little(out);
+    match array {
+        Array::U8(items) => all(items, out),
+        Array::I8(items) => all(items, out),
+        Array::U16(items) => all(items, out),
+        Array::I16(items) => all(items, out),
+        Array::U32(items) => all(items, out),
+        Array::I32(items) => all(items, out),
+        Array::F32(items) => all(items, out),
+        Array::U64(items) => all(items, out),
+        Array::I64(items) => all(items, out),
+        Array::F64(items) => all(items, out),
+        Array::Bool(items) => items.iter().for_each(|&item| out.push(item.into())),
+        Array::String(strings) => strings.iter().for_each(|bytes| string(bytes, out)),
+    }
+}
