@@ -30,13 +30,14 @@ const ALLOWED_EDGES: &[(&str, &[&str])] = &[
 /// Where `unsafe` may stand.
 const UNSAFE_PLACES: &[&str] = &["crates/kernels/src/", "crates/gguf/src/mapping.rs"];
 
-/// A folder whose files are entries of a registry, and the file that holds the registry.
+/// A folder whose files are entries of a registry, and the file that holds the registry: there an entry of `q4_k.rs`
+/// is `q4_k::…` or `…::Q4_K`.
 const REGISTRIES: &[(&str, &str)] = &[
     ("crates/convert/src/recipe", "mod.rs"),
     ("crates/engine/src/sampling", "mod.rs"),
     ("crates/kernels/src/avx2", "mod.rs"),
     ("crates/model/src/arch", "mod.rs"),
-    ("crates/quant/src/types", "mod.rs"),
+    ("crates/quant/src/types", "../registry.rs"),
     ("crates/tokenizer/src/pre", "mod.rs"),
     ("src/cmd", "mod.rs"),
 ];
@@ -317,22 +318,35 @@ fn long_things_are_found() {
 
 /// Files of a registry folder that their registry does not name.
 fn unregistered(folder: &Path, registry: &str) -> Vec<String> {
-    let names = |path: &Path| {
-        path.file_stem()
-            .map(|stem| stem.to_string_lossy().to_string())
-    };
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
-    let registry_text = std::fs::read_to_string(folder.join(registry)).unwrap_or_default();
-    let registry_source = Source::new(&folder.join(registry).to_string_lossy(), &registry_text);
+    let read = |name: &str| {
+        let path = folder.join(name);
+        Source::new(
+            &path.to_string_lossy(),
+            &std::fs::read_to_string(&path).unwrap_or_default(),
+        )
+    };
+    let (modules, registry_source) = (read("mod.rs"), read(registry));
     let mut violations = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
-        let Some(name) = names(&path).filter(|name| name != "mod" && name != "tests") else {
+        let Some(name) = path
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().to_string())
+        else {
             continue;
         };
-        let declared = registry_source.code.contains(&format!("mod {name};"));
-        if !declared || !registry_source.code.contains(&format!("{name}::")) {
+        if name == "mod" || name == "tests" {
+            continue;
+        }
+        let declared = modules.code.contains(&format!("mod {name};"));
+        let entry = [format!("{name}::"), format!("::{}", name.to_uppercase())];
+        if !declared
+            || !entry
+                .iter()
+                .any(|entry| !registry_source.words(entry).is_empty())
+        {
             violations.push(format!("{}: not registered in {registry}", path.display()));
         }
     }
@@ -401,6 +415,12 @@ fn an_unregistered_file_is_found() {
     let found = unregistered(folder.path(), "mod.rs");
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("q5_k.rs"), "{found:?}");
+    write(
+        "registry.rs",
+        "static ALL: &[TensorType] = &[types::Q4_K, types::Q5_K];",
+    );
+    let found = unregistered(folder.path(), "registry.rs");
+    assert_eq!(found.len(), 1, "the registry itself: {found:?}");
 
     let sources = [
         ("src/lib.rs", "mod a;\npub mod c;"),

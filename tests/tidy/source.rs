@@ -63,7 +63,8 @@ impl Source {
             let before = self.code[..*at].chars().next_back();
             let after = self.code[at + word.len()..].chars().next();
             let open = word.ends_with(is_word);
-            !(before.is_some_and(is_word) || open && after.is_some_and(is_word))
+            !(before.is_some_and(is_word) && word.starts_with(is_word)
+                || open && after.is_some_and(is_word))
         });
         found.map(|(at, _)| at).collect()
     }

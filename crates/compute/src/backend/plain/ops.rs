@@ -1,0 +1,205 @@
+//! The formulas of all ops but attention. Sums run in f64.
+
+use super::memory::Memory;
+use crate::op::{Glu, LayerNorm, RmsNorm, Rotate};
+use crate::{Activation, ComputeError, Inputs, Op, Rope, RopeStyle, Step, Tensor};
+use gristmill_quant::TensorType;
+
+/// The result of one step from its operands.
+pub fn compute(
+    memory: &Memory,
+    step: &Step,
+    mut x: Vec<f32>,
+    y: &[f32],
+    inputs: &Inputs<'_>,
+) -> Result<Vec<f32>, ComputeError> {
+    let row_len = step.shape.row_len();
+    match &step.op {
+        Op::Embed(op) => {
+            let rows = inputs
+                .tokens
+                .iter()
+                .map(|&token| memory.decoded_row(&op.table, token as usize));
+            return Ok(rows.collect::<Result<Vec<_>, _>>()?.concat());
+        }
+        Op::SelectOutputs => {
+            let row = |&row: &i32| &x[row as usize * row_len..][..row_len];
+            return Ok(inputs.output_rows.iter().flat_map(row).copied().collect());
+        }
+        Op::MatMul(op) => return matmul(memory, &op.weight, &x),
+        Op::RopeTable(op) => return rope_table(memory, op, inputs),
+        Op::AddRow(op) => rows_with(&mut x, &memory.decoded_row(&op.row, 0)?, |x, w| x + w),
+        Op::MulRow(op) => rows_with(&mut x, &memory.decoded_row(&op.row, 0)?, |x, w| x * w),
+        Op::Add => rows_with(&mut x, y, |x, y| x + y),
+        Op::Mul => rows_with(&mut x, y, |x, y| x * y),
+        Op::Glu(Glu { activation }) => {
+            rows_with(&mut x, y, |gate, up| activate(*activation, gate) * up)
+        }
+        Op::Scale(factor) => x.iter_mut().for_each(|x| *x *= factor),
+        Op::Softcap(cap) => x.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh()),
+        Op::Activate(activation) => x.iter_mut().for_each(|x| *x = activate(*activation, *x)),
+        Op::RmsNorm(op) => rms_norm(memory, op, &mut x, row_len)?,
+        Op::LayerNorm(op) => layer_norm(memory, op, &mut x, row_len)?,
+        Op::Rotate(op) => rotate(op, &mut x, y, step),
+        // Not steps of this function: a reshape never becomes a step, the cache ops are in `attention`.
+        Op::Reshape(_) | Op::StoreKv(_) | Op::Attend(_) => {}
+    }
+    Ok(x)
+}
+
+/// Applies `f` to every element of `x` and the element of `row` in its column.
+fn rows_with(x: &mut [f32], row: &[f32], f: impl Fn(f32, f32) -> f32) {
+    for (x, &row) in x.iter_mut().zip(row.iter().cycle()) {
+        *x = f(*x, row);
+    }
+}
+
+fn activate(activation: Activation, x: f32) -> f32 {
+    let wide = f64::from(x);
+    let value = match activation {
+        Activation::Silu => wide / (1.0 + (-wide).exp()),
+        Activation::GeluTanh => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (wide + 0.044715 * wide.powi(3));
+            0.5 * wide * (1.0 + inner.tanh())
+        }
+        Activation::GeluErf => 0.5 * wide * (1.0 + erf(wide / std::f64::consts::SQRT_2)),
+        Activation::Relu => wide.max(0.0),
+    };
+    value as f32
+}
+
+/// The error function: its Maclaurin series, whose terms fall fast enough up to 3.5; beyond, it is 1 within 8e-7.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 5.0 {
+        return x.signum();
+    }
+    let mut term = x;
+    let mut sum = x;
+    for n in 1..200 {
+        term *= -x * x / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    sum * std::f64::consts::FRAC_2_SQRT_PI
+}
+
+fn matmul(memory: &Memory, weight: &Tensor, x: &[f32]) -> Result<Vec<f32>, ComputeError> {
+    let quant = |source| ComputeError::Quant {
+        op: "matmul",
+        source,
+    };
+    let n = weight.shape.row_len();
+    let mut out = Vec::with_capacity(x.len() / n * weight.shape.n_rows());
+    for column in x.chunks_exact(n) {
+        let prepared = weight
+            .ty
+            .activation()
+            .map(|ty| encode(ty, column).map(|y| (ty, y)))
+            .transpose()
+            .map_err(quant)?;
+        for row in 0..weight.shape.n_rows() {
+            let bytes = memory.row(weight, row)?;
+            out.push(match &prepared {
+                Some((_, y)) => weight.ty.dot(n, bytes, y).map_err(quant)?,
+                None => {
+                    let decoded = memory.decoded_row(weight, row)?;
+                    decoded
+                        .iter()
+                        .zip(column)
+                        .map(|(&w, &x)| f64::from(w) * f64::from(x))
+                        .sum::<f64>() as f32
+                }
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// A column in the layout that a dot product pairs with.
+fn encode(ty: TensorType, column: &[f32]) -> Result<Vec<u8>, gristmill_quant::QuantError> {
+    let mut bytes = vec![0; ty.row_bytes(column.len() as u64)? as usize];
+    ty.encode(column, column.len(), None, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn rms_norm(memory: &Memory, op: &RmsNorm, x: &mut [f32], n: usize) -> Result<(), ComputeError> {
+    let weight = op
+        .weight
+        .map(|weight| memory.decoded_row(&weight, 0))
+        .transpose()?;
+    for row in x.chunks_exact_mut(n.max(1)) {
+        let mean = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / n as f64;
+        let scale = 1.0 / (mean + f64::from(op.eps)).sqrt();
+        for (index, x) in row.iter_mut().enumerate() {
+            let weight = weight.as_ref().map_or(1.0, |w| f64::from(w[index]));
+            *x = (f64::from(*x) * scale * weight) as f32;
+        }
+    }
+    Ok(())
+}
+
+fn layer_norm(
+    memory: &Memory,
+    op: &LayerNorm,
+    x: &mut [f32],
+    n: usize,
+) -> Result<(), ComputeError> {
+    let weight = memory.decoded_row(&op.weight, 0)?;
+    let bias = op
+        .bias
+        .map(|bias| memory.decoded_row(&bias, 0))
+        .transpose()?;
+    for row in x.chunks_exact_mut(n.max(1)) {
+        let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / n as f64;
+        let variance = row
+            .iter()
+            .map(|&x| (f64::from(x) - mean).powi(2))
+            .sum::<f64>()
+            / n as f64;
+        let scale = 1.0 / (variance + f64::from(op.eps)).sqrt();
+        for (index, x) in row.iter_mut().enumerate() {
+            let bias = bias.as_ref().map_or(0.0, |b| f64::from(b[index]));
+            *x = ((f64::from(*x) - mean) * scale * f64::from(weight[index]) + bias) as f32;
+        }
+    }
+    Ok(())
+}
+
+fn rope_table(memory: &Memory, op: &Rope, inputs: &Inputs<'_>) -> Result<Vec<f32>, ComputeError> {
+    let factors = op
+        .factors
+        .map(|factors| memory.decoded_row(&factors, 0))
+        .transpose()?;
+    let frequencies: Vec<f32> = op.frequencies(factors.as_deref()).collect();
+    let mut table = Vec::with_capacity(inputs.positions.len() * op.n_dims);
+    for &position in inputs.positions {
+        for &frequency in &frequencies {
+            // The angle is rounded to f32, as the models' own code does.
+            let angle = f64::from(position as f32 * frequency);
+            table.push((angle.cos() * f64::from(op.magnitude())) as f32);
+            table.push((angle.sin() * f64::from(op.magnitude())) as f32);
+        }
+    }
+    Ok(table)
+}
+
+fn rotate(op: &Rotate, x: &mut [f32], table: &[f32], step: &Step) {
+    let [head_dim, n_head, ..] = step.shape.dims();
+    if head_dim * n_head == 0 {
+        return;
+    }
+    for (token, table) in x
+        .chunks_exact_mut(head_dim * n_head)
+        .zip(table.chunks_exact(op.n_dims))
+    {
+        for head in token.chunks_exact_mut(head_dim) {
+            for (pair, turn) in table.as_chunks::<2>().0.iter().enumerate() {
+                let (a, b) = match op.style {
+                    RopeStyle::Normal => (2 * pair, 2 * pair + 1),
+                    RopeStyle::NeoX => (pair, pair + op.n_dims / 2),
+                };
+                let [cos, sin] = *turn;
+                (head[a], head[b]) = (head[a] * cos - head[b] * sin, head[a] * sin + head[b] * cos);
+            }
+        }
+    }
+}

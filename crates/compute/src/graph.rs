@@ -1,0 +1,324 @@
+//! The graph and its builder. Shapes are checked as the graph is built.
+
+use crate::op::{AddRow, Attend, Embed, Glu, LayerNorm, MatMul, MulRow, RmsNorm, Rotate, StoreKv};
+use crate::{Activation, Attention, ComputeError, KvLayer, Op, Rope, Shape, Tensor};
+
+/// How many tokens one execution takes, and how much of everything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BatchShape {
+    /// Tokens of the batch.
+    pub n_tokens: usize,
+    /// Rows that `select_outputs` keeps; may be 0.
+    pub n_outputs: usize,
+    /// Rows of the page table.
+    pub n_sequences: usize,
+    /// Entries of each row of the page table.
+    pub max_pages: usize,
+}
+
+/// A value of a graph: `f32`, of a shape known when it is built. Only meaningful for the graph that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Value(u32);
+
+impl Value {
+    /// Index of the node that computes it.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One op of a graph with its operands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What is computed.
+    pub op: Op,
+    /// The operands, earlier nodes of the same graph.
+    pub operands: Vec<Value>,
+    /// Shape of the result.
+    pub shape: Shape,
+    /// The device it was placed on; the tensors of the op decide where it has any.
+    pub device: usize,
+}
+
+/// A checked graph: nodes in the order in which they were built, which is the order of execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    outputs: Vec<Value>,
+    batch: BatchShape,
+}
+
+impl Graph {
+    /// The nodes, operands before users.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The values that an execution returns, in the order given to `finish`.
+    pub fn outputs(&self) -> &[Value] {
+        &self.outputs
+    }
+
+    /// The batch that the graph is for.
+    pub fn batch(&self) -> &BatchShape {
+        &self.batch
+    }
+
+    /// Shape of a value of this graph.
+    pub fn shape(&self, value: Value) -> Option<Shape> {
+        self.nodes.get(value.index()).map(|node| node.shape)
+    }
+}
+
+/// Builds a graph node by node.
+///
+/// Methods return values at once, so that a model reads as its formulas do. The first mistake is kept, what is
+/// built on it is ignored, and [`GraphBuilder::finish`] (or [`GraphBuilder::check`]) reports it.
+#[derive(Debug)]
+pub struct GraphBuilder {
+    nodes: Vec<Node>,
+    batch: BatchShape,
+    device: usize,
+    tables: Vec<(Rope, usize, Value)>,
+    error: Option<ComputeError>,
+}
+
+impl GraphBuilder {
+    /// An empty graph for one batch shape, placed on device 0.
+    pub fn new(batch: BatchShape) -> Self {
+        let error = Shape::new(&[batch.n_tokens, batch.n_outputs.max(1)]).err();
+        let table = Shape::new(&[batch.max_pages, batch.n_sequences]).err();
+        Self {
+            nodes: Vec::new(),
+            batch,
+            device: 0,
+            tables: Vec::new(),
+            error: error.or(table),
+        }
+    }
+
+    /// The batch that the graph is for.
+    pub fn batch(&self) -> &BatchShape {
+        &self.batch
+    }
+
+    /// Places the following nodes on a device. Nodes with tensors run where these are, whatever is said here.
+    pub fn place(&mut self, device: usize) {
+        self.device = device;
+    }
+
+    /// Shape of a value; an empty shape after a mistake.
+    pub fn shape(&self, value: Value) -> Shape {
+        self.nodes
+            .get(value.index())
+            .map_or(Shape::EMPTY, |node| node.shape)
+    }
+
+    /// The first mistake so far, if any, for a caller that wants to stop early.
+    ///
+    /// # Errors
+    /// As [`GraphBuilder::finish`].
+    pub fn check(&self) -> Result<(), &ComputeError> {
+        self.error.as_ref().map_or(Ok(()), Err)
+    }
+
+    /// Rows of `table` (`[n_embd, n_vocab]`) for `Input::Tokens`: `[n_embd, n_tokens]`.
+    pub fn embed(&mut self, table: &Tensor) -> Value {
+        self.push(Op::Embed(Embed { table: *table }), &[])
+    }
+
+    /// `weight` `[n_in, n_out]` times `x` `[n_in, ..]`: `[n_out, ..]`.
+    pub fn matmul(&mut self, weight: &Tensor, x: Value) -> Value {
+        self.push(Op::MatMul(MatMul { weight: *weight }), &[x])
+    }
+
+    /// `x + row`, for a row `[n]` (F32) and `x` `[n, ..]`.
+    pub fn add_row(&mut self, x: Value, row: &Tensor) -> Value {
+        self.push(Op::AddRow(AddRow { row: *row }), &[x])
+    }
+
+    /// `x * row`, for a row `[n]` (F32) and `x` `[n, ..]`.
+    pub fn mul_row(&mut self, x: Value, row: &Tensor) -> Value {
+        self.push(Op::MulRow(MulRow { row: *row }), &[x])
+    }
+
+    /// `a + b`, of one shape.
+    pub fn add(&mut self, a: Value, b: Value) -> Value {
+        self.push(Op::Add, &[a, b])
+    }
+
+    /// `a * b`, of one shape.
+    pub fn mul(&mut self, a: Value, b: Value) -> Value {
+        self.push(Op::Mul, &[a, b])
+    }
+
+    /// `x * factor`.
+    pub fn scale(&mut self, x: Value, factor: f32) -> Value {
+        self.push(Op::Scale(factor), &[x])
+    }
+
+    /// `x / sqrt(mean(x^2) + eps) * weight` over the first extent.
+    pub fn rms_norm(&mut self, x: Value, weight: Option<&Tensor>, eps: f32) -> Value {
+        self.push(
+            Op::RmsNorm(RmsNorm {
+                weight: weight.copied(),
+                eps,
+            }),
+            &[x],
+        )
+    }
+
+    /// `(x - mean) / sqrt(variance + eps) * weight + bias` over the first extent.
+    pub fn layer_norm(
+        &mut self,
+        x: Value,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        eps: f32,
+    ) -> Value {
+        self.push(
+            Op::LayerNorm(LayerNorm {
+                weight: *weight,
+                bias: bias.copied(),
+                eps,
+            }),
+            &[x],
+        )
+    }
+
+    /// The same elements under another shape.
+    pub fn reshape(&mut self, x: Value, shape: Shape) -> Value {
+        self.push(Op::Reshape(shape), &[x])
+    }
+
+    /// Rotary embedding of `x` `[head_dim, n_head, n_tokens]` at `Input::Positions`.
+    pub fn rope(&mut self, x: Value, rope: &Rope) -> Value {
+        let known = self
+            .tables
+            .iter()
+            .find(|(r, device, _)| r == rope && *device == self.device);
+        let table = match known {
+            Some(&(_, _, table)) => table,
+            None => {
+                let table = self.push(Op::RopeTable(rope.clone()), &[]);
+                self.tables.push((rope.clone(), self.device, table));
+                table
+            }
+        };
+        self.push(
+            Op::Rotate(Rotate {
+                style: rope.style,
+                n_dims: rope.n_dims,
+            }),
+            &[x, table],
+        )
+    }
+
+    /// `activation(gate) * up`, of one shape.
+    pub fn glu(&mut self, gate: Value, up: Value, activation: Activation) -> Value {
+        self.push(Op::Glu(Glu { activation }), &[gate, up])
+    }
+
+    /// `activation(x)`.
+    pub fn activate(&mut self, x: Value, activation: Activation) -> Value {
+        self.push(Op::Activate(activation), &[x])
+    }
+
+    /// `cap * tanh(x / cap)`.
+    pub fn softcap(&mut self, x: Value, cap: f32) -> Value {
+        self.push(Op::Softcap(cap), &[x])
+    }
+
+    /// Writes keys and values (`[head_dim, n_head_kv, n_tokens]` or the same flat) to the slots of `Input::Slots`.
+    pub fn store_kv(&mut self, layer: &KvLayer, k: Value, v: Value) {
+        self.push(Op::StoreKv(StoreKv { layer: *layer }), &[k, v]);
+    }
+
+    /// Attention of `q` `[key_dim, n_head, n_tokens]` to the cache: `[value_dim * n_head, n_tokens]`. What this
+    /// batch stores must be stored before.
+    pub fn attention(&mut self, layer: &KvLayer, q: Value, attention: &Attention) -> Value {
+        self.push(
+            Op::Attend(Attend {
+                layer: *layer,
+                attention: *attention,
+            }),
+            &[q],
+        )
+    }
+
+    /// The rows of `Input::OutputRows`: `[n, n_tokens] -> [n, n_outputs]`.
+    pub fn select_outputs(&mut self, x: Value) -> Value {
+        self.push(Op::SelectOutputs, &[x])
+    }
+
+    /// The graph, with the values that an execution is to return.
+    ///
+    /// # Errors
+    /// The first mistake made while building: `Shape`, `Type`, `Parameter`, `MixedDevices`, `ForeignValue`, `TooLarge`.
+    pub fn finish(mut self, outputs: &[Value]) -> Result<Graph, ComputeError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if outputs
+            .iter()
+            .any(|value| value.index() >= self.nodes.len())
+        {
+            return Err(ComputeError::ForeignValue { op: "finish" });
+        }
+        Ok(Graph {
+            nodes: self.nodes,
+            outputs: outputs.to_vec(),
+            batch: self.batch,
+        })
+    }
+
+    fn push(&mut self, op: Op, operands: &[Value]) -> Value {
+        let nothing = Value(u32::MAX);
+        if self.error.is_some() {
+            return nothing;
+        }
+        match self.node(op, operands) {
+            Ok(node) => {
+                self.nodes.push(node);
+                // `node` refuses more than u32::MAX - 1 nodes.
+                Value((self.nodes.len() - 1) as u32)
+            }
+            Err(error) => {
+                self.error = Some(error);
+                nothing
+            }
+        }
+    }
+
+    fn node(&self, op: Op, operands: &[Value]) -> Result<Node, ComputeError> {
+        if self.nodes.len() >= u32::MAX as usize - 1 {
+            return Err(ComputeError::TooLarge { what: "graph" });
+        }
+        let mut shapes = Vec::with_capacity(operands.len());
+        for value in operands {
+            let node = self.nodes.get(value.index());
+            shapes.push(
+                node.ok_or(ComputeError::ForeignValue { op: op.name() })?
+                    .shape,
+            );
+        }
+        let shape = op.output_shape(&shapes, &self.batch)?;
+        let mut device = None;
+        for tensor in op.tensors() {
+            let first = *device.get_or_insert(tensor.device);
+            if first != tensor.device {
+                return Err(ComputeError::MixedDevices {
+                    op: op.name(),
+                    first,
+                    second: tensor.device,
+                });
+            }
+        }
+        Ok(Node {
+            op,
+            operands: operands.to_vec(),
+            shape,
+            device: device.unwrap_or(self.device),
+        })
+    }
+}

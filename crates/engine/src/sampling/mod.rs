@@ -1,0 +1,260 @@
+//! From logits to one token id.
+//!
+//! Stages run in the order of the reference: penalties, top_k, top_p, min_p, temperature; then one draw.
+//! The order matters: the cuts see the logits before the temperature, so that `min_p` means the same at
+//! every temperature. Each stage is one file and one line in [`SAMPLERS`].
+//!
+//! Ties are decided by the lowest id everywhere. A temperature of zero or below takes the best token and
+//! draws nothing; the cuts never remove the best token, so they are left out of a greedy chain.
+
+mod candidates;
+mod draw;
+mod greedy;
+mod log_probabilities;
+mod min_p;
+mod penalties;
+mod temperature;
+mod top_k;
+mod top_p;
+
+pub use candidates::{Candidate, Candidates};
+pub use draw::Rng;
+pub use greedy::best;
+pub use log_probabilities::{TokenProbability, log_probability, top_log_probabilities};
+
+use crate::error::EngineError;
+
+/// The seed value that asks for a fresh random seed, as on the reference's command line (-1).
+pub const RANDOM_SEED: u32 = u32::MAX;
+
+/// Temperatures below this are greedy: dividing by them overflows and no other token can be drawn.
+pub const TEMPERATURE_MIN: f32 = 1e-6;
+
+/// What to sample with; the defaults are the reference's.
+#[derive(Clone, Debug)]
+pub struct SamplingOptions {
+    /// Seed of the draws; [`RANDOM_SEED`] takes a fresh one, which [`Chain::seed`] reports.
+    pub seed: u32,
+    /// Divides the logits; zero or below is greedy.
+    pub temperature: f32,
+    /// Keeps the k best tokens; 0 keeps all.
+    pub top_k: usize,
+    /// Keeps the fewest best tokens whose probabilities sum to this; 1 keeps all.
+    pub top_p: f32,
+    /// Drops tokens less probable than this share of the best one; 0 drops none.
+    pub min_p: f32,
+    /// How many of the last tokens the penalties see; 0 turns them off.
+    pub repeat_last_n: usize,
+    /// Divides positive and multiplies negative logits of repeated tokens; 1 is off.
+    pub repeat_penalty: f32,
+    /// Taken once from the logit of each token seen.
+    pub presence_penalty: f32,
+    /// Taken per occurrence from the logit of each token seen.
+    pub frequency_penalty: f32,
+    /// Added to the logits of these ids before all stages; negative infinity forbids a token.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// Stage names in order, from [`SAMPLERS`].
+    pub samplers: Vec<String>,
+}
+
+impl Default for SamplingOptions {
+    fn default() -> Self {
+        SamplingOptions {
+            seed: RANDOM_SEED,
+            temperature: 0.8,
+            top_k: 40,
+            top_p: 0.95,
+            min_p: 0.05,
+            repeat_last_n: 64,
+            repeat_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            logit_bias: Vec::new(),
+            samplers: DEFAULT_ORDER.iter().map(|name| name.to_string()).collect(),
+        }
+    }
+}
+
+impl SamplingOptions {
+    /// The best token at every step.
+    pub fn greedy() -> Self {
+        SamplingOptions {
+            temperature: 0.0,
+            ..SamplingOptions::default()
+        }
+    }
+}
+
+/// One stage of the chain.
+pub trait Sampler: Send {
+    /// Changes or removes candidates; leaves at least one.
+    fn apply(&mut self, candidates: &mut Candidates);
+    /// Takes note of a token of the sequence.
+    fn accept(&mut self, _id: u32) {}
+    /// Forgets the sequence.
+    fn reset(&mut self) {}
+}
+
+/// A stage that can be asked for by name.
+pub struct SamplerKind {
+    /// Name in `--samplers`.
+    pub name: &'static str,
+    /// Letter in `--sampler-seq`.
+    pub letter: char,
+    /// What the stage does, for help texts.
+    pub help: &'static str,
+    /// Whether the best token always survives with its rank, so that greedy chains can do without it.
+    pub keeps_best: bool,
+    /// Makes the stage, or nothing when the options turn it off.
+    pub build: fn(&SamplingOptions) -> Option<Box<dyn Sampler>>,
+}
+
+/// Every stage, by name.
+pub static SAMPLERS: &[&SamplerKind] = &[
+    &min_p::KIND,
+    &penalties::KIND,
+    &temperature::KIND,
+    &top_k::KIND,
+    &top_p::KIND,
+];
+
+/// The order of the stages when none is asked for.
+pub const DEFAULT_ORDER: &[&str] = &["penalties", "top_k", "top_p", "min_p", "temperature"];
+
+/// Finds a stage by its name; `-` counts as `_` and letter case does not count.
+pub fn sampler(name: &str) -> Option<&'static SamplerKind> {
+    let name = name.trim().to_ascii_lowercase().replace('-', "_");
+    SAMPLERS.iter().copied().find(|kind| kind.name == name)
+}
+
+/// The stages in order, and the draw at their end.
+pub struct Chain {
+    bias: Vec<(u32, f32)>,
+    stages: Vec<Box<dyn Sampler>>,
+    candidates: Candidates,
+    rng: Rng,
+    seed: u32,
+    greedy: bool,
+}
+
+impl Chain {
+    /// Builds the chain; `n_vocab` bounds the ids of the logit bias.
+    ///
+    /// Errors: an unknown stage name, a value that is not a number, a bias for an id outside the vocabulary.
+    pub fn new(options: &SamplingOptions, n_vocab: usize) -> Result<Self, EngineError> {
+        check(options, n_vocab)?;
+        let mut kinds = Vec::new();
+        for name in &options.samplers {
+            kinds.push(
+                sampler(name).ok_or_else(|| EngineError::UnknownSampler { name: name.clone() })?,
+            );
+        }
+        let has_temperature = kinds.iter().any(|kind| kind.name == temperature::KIND.name);
+        let greedy = has_temperature && options.temperature < TEMPERATURE_MIN;
+        let stages: Vec<_> = kinds
+            .iter()
+            .filter(|kind| !(greedy && kind.keeps_best))
+            .filter_map(|kind| (kind.build)(options))
+            .collect();
+        let seed = if options.seed == RANDOM_SEED {
+            draw::fresh_seed()
+        } else {
+            options.seed
+        };
+        Ok(Chain {
+            bias: options.logit_bias.clone(),
+            stages,
+            candidates: Candidates::default(),
+            rng: Rng::new(seed),
+            seed,
+            greedy,
+        })
+    }
+
+    /// The seed in use, also where a fresh one was asked for.
+    pub fn seed(&self) -> u32 {
+        self.seed
+    }
+
+    /// Whether the chain takes the best token at every step.
+    pub fn is_greedy(&self) -> bool {
+        self.greedy
+    }
+
+    /// Picks a token from the logits (`[n_vocab]`) and does not accept it yet.
+    ///
+    /// Errors: a logit that is not a number or positive infinity, or no token left to choose.
+    pub fn sample(&mut self, logits: &[f32]) -> Result<u32, EngineError> {
+        if self.greedy && self.stages.is_empty() && self.bias.is_empty() {
+            return greedy::best(logits);
+        }
+        greedy::best(logits)?;
+        self.candidates.fill(logits);
+        for &(id, bias) in &self.bias {
+            self.candidates.shift(id, bias);
+        }
+        for stage in &mut self.stages {
+            stage.apply(&mut self.candidates);
+        }
+        if self.greedy {
+            return self
+                .candidates
+                .best()
+                .map(|candidate| candidate.id)
+                .ok_or(EngineError::NoCandidates);
+        }
+        draw::draw(&mut self.candidates, &mut self.rng)
+    }
+
+    /// Takes note of a token of the sequence, sampled or given.
+    pub fn accept(&mut self, id: u32) {
+        for stage in &mut self.stages {
+            stage.accept(id);
+        }
+    }
+
+    /// Forgets the sequence and starts the draws again from the seed.
+    pub fn reset(&mut self) {
+        self.rng = Rng::new(self.seed);
+        for stage in &mut self.stages {
+            stage.reset();
+        }
+    }
+}
+
+fn check(options: &SamplingOptions, n_vocab: usize) -> Result<(), EngineError> {
+    let numbers = [
+        ("temperature", options.temperature),
+        ("top_p", options.top_p),
+        ("min_p", options.min_p),
+        ("repeat_penalty", options.repeat_penalty),
+        ("presence_penalty", options.presence_penalty),
+        ("frequency_penalty", options.frequency_penalty),
+    ];
+    for (name, value) in numbers {
+        if !value.is_finite() {
+            return Err(EngineError::BadSamplingValue { name, value });
+        }
+    }
+    if options.repeat_penalty <= 0.0 {
+        return Err(EngineError::BadSamplingValue {
+            name: "repeat_penalty",
+            value: options.repeat_penalty,
+        });
+    }
+    for &(id, bias) in &options.logit_bias {
+        if id as usize >= n_vocab {
+            return Err(EngineError::BiasOutOfRange { id, n_vocab });
+        }
+        if bias.is_nan() || bias == f32::INFINITY {
+            return Err(EngineError::BadSamplingValue {
+                name: "logit_bias",
+                value: bias,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+use super::*;
+
+fn chain(options: SamplingOptions) -> Chain {
+    Chain::new(&options, 4).unwrap()
+}
+
+/// The share of each id in many draws.
+fn shares(options: SamplingOptions, logits: &[f32]) -> Vec<f64> {
+    let mut chain = Chain::new(&options, logits.len()).unwrap();
+    let mut counts = vec![0.0; logits.len()];
+    for _ in 0..20_000 {
+        counts[chain.sample(logits).unwrap() as usize] += 1.0 / 20_000.0;
+    }
+    counts
+}
+
+fn neutral() -> SamplingOptions {
+    SamplingOptions {
+        seed: 7,
+        temperature: 1.0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        ..SamplingOptions::default()
+    }
+}
+
+#[track_caller]
+fn assert_shares(options: SamplingOptions, logits: &[f32], expected: &[f64]) {
+    for (share, expected) in shares(options, logits).iter().zip(expected) {
+        assert!(
+            (share - expected).abs() < 0.015,
+            "{share} is not {expected}"
+        );
+    }
+}
+
+#[test]
+fn case_b64_greedy_takes_the_lowest_id_of_a_tie() {
+    for temperature in [0.0, -1.0, 1e-30] {
+        for repeat_penalty in [1.0, 1.1] {
+            let mut chain = chain(SamplingOptions {
+                temperature,
+                repeat_penalty,
+                ..SamplingOptions::default()
+            });
+            assert!(chain.is_greedy());
+            assert_eq!(
+                chain.sample(&[1.0, 3.0, 3.0, 2.0]).unwrap(),
+                1,
+                "temperature {temperature}"
+            );
+        }
+    }
+    assert_eq!(best(&[-0.0, 0.0]).unwrap(), 0);
+}
+
+#[test]
+fn case_b64_top_probabilities_are_the_models_own() {
+    let top = top_log_probabilities(&[1.0, 3.0, 3.0, 2.0], 3);
+    assert_eq!(
+        top.iter().map(|token| token.id).collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
+    // e^3 / (e + 2 e^3 + e^2)
+    assert!(
+        (top[0].log_probability - -0.917_576).abs() < 1e-5,
+        "{:?}",
+        top[0]
+    );
+    assert_eq!(
+        top[0].log_probability,
+        log_probability(&[1.0, 3.0, 3.0, 2.0], 1)
+    );
+}
+
+#[test]
+fn case_b68_bad_logits_are_an_error_that_names_them() {
+    for options in [SamplingOptions::greedy(), SamplingOptions::default()] {
+        let mut chain = chain(options);
+        let sample =
+            |chain: &mut Chain, logits: &[f32]| chain.sample(logits).unwrap_err().to_string();
+        assert!(sample(&mut chain, &[f32::NAN; 4]).contains("4 not a number"));
+        assert!(
+            sample(&mut chain, &[0.0, f32::INFINITY, 0.0, f32::NAN])
+                .contains("1 not a number and 1 infinite")
+        );
+        assert!(sample(&mut chain, &[f32::NEG_INFINITY; 4]).contains("negative infinity"));
+        assert_eq!(
+            chain
+                .sample(&[f32::NEG_INFINITY, f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY])
+                .unwrap(),
+            2
+        );
+    }
+    let bias = (0..4).map(|id| (id, f32::NEG_INFINITY)).collect();
+    let mut forbidden = chain(SamplingOptions {
+        logit_bias: bias,
+        ..SamplingOptions::default()
+    });
+    assert!(matches!(
+        forbidden.sample(&[0.0; 4]),
+        Err(EngineError::NoCandidates)
+    ));
+}
+
+#[test]
+fn case_b72_a_seed_gives_the_same_tokens() {
+    let run = |seed| {
+        let mut chain = chain(SamplingOptions { seed, ..neutral() });
+        (0..50)
+            .map(|_| chain.sample(&[1.0, 1.1, 0.9, 1.0]).unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+    let fresh = chain(SamplingOptions {
+        seed: RANDOM_SEED,
+        ..neutral()
+    });
+    assert_ne!(fresh.seed(), RANDOM_SEED);
+    assert_eq!(Rng::new(0).next_u64(), 5_987_356_902_031_041_503); // pins the generator
+}
+
+#[test]
+fn shares_follow_the_probabilities() {
+    let logits = [0.1f32, 0.2, 0.3, 0.4].map(f32::ln);
+    assert_shares(neutral(), &logits, &[0.1, 0.2, 0.3, 0.4]);
+    // squares of the probabilities, normalized
+    assert_shares(
+        SamplingOptions {
+            temperature: 0.5,
+            ..neutral()
+        },
+        &logits,
+        &[0.0333, 0.1333, 0.3, 0.5333],
+    );
+    assert_shares(
+        SamplingOptions {
+            top_k: 2,
+            ..neutral()
+        },
+        &logits,
+        &[0.0, 0.0, 3.0 / 7.0, 4.0 / 7.0],
+    );
+    assert_shares(
+        SamplingOptions {
+            top_p: 0.75,
+            ..neutral()
+        },
+        &logits,
+        &[0.0, 2.0 / 9.0, 3.0 / 9.0, 4.0 / 9.0],
+    );
+    assert_shares(
+        SamplingOptions {
+            min_p: 0.45,
+            ..neutral()
+        },
+        &logits,
+        &[0.0, 2.0 / 9.0, 3.0 / 9.0, 4.0 / 9.0],
+    );
+}
+
+#[test]
+fn penalties_see_the_last_tokens() {
+    let options = SamplingOptions {
+        repeat_penalty: 2.0,
+        repeat_last_n: 2,
+        ..SamplingOptions::greedy()
+    };
+    let mut chain = chain(options);
+    let logits = [1.0, 3.0, 2.0, -1.0];
+    assert_eq!(chain.sample(&logits).unwrap(), 1);
+    chain.accept(1);
+    assert_eq!(chain.sample(&logits).unwrap(), 2); // 1.5 against 2
+    chain.accept(2);
+    assert_eq!(chain.sample(&logits).unwrap(), 1); // 1.5, 1, 1
+    chain.accept(3);
+    assert_eq!(chain.sample(&logits).unwrap(), 1); // token 1 has left the window
+}
+
+#[test]
+fn selection_agrees_with_a_full_sort() {
+    let mut rng = Rng::new(3);
+    for n in [1, 2, 5, 100, 1000] {
+        // few distinct values, so that ties are common
+        let logits: Vec<f32> = (0..n).map(|_| (rng.next_u64() % 17) as f32).collect();
+        let mut sorted: Vec<u32> = (0..n as u32).collect();
+        sorted.sort_by(|&a, &b| {
+            logits[b as usize]
+                .total_cmp(&logits[a as usize])
+                .then(a.cmp(&b))
+        });
+        for k in [1, 2, 3, 40, 99, 100, 2000] {
+            let mut candidates = Candidates::default();
+            candidates.fill(&logits);
+            candidates.keep_best(k);
+            let ids: Vec<u32> = candidates
+                .items()
+                .iter()
+                .map(|candidate| candidate.id)
+                .collect();
+            assert_eq!(ids, sorted[..k.min(n)], "{k} of {n}");
+        }
+    }
+}
+
+#[test]
+fn registry_is_sorted_and_the_default_order_is_known() {
+    assert!(SAMPLERS.is_sorted_by_key(|kind| kind.name));
+    assert!(DEFAULT_ORDER.iter().all(|name| sampler(name).is_some()));
+    assert!(
+        Chain::new(
+            &SamplingOptions {
+                samplers: vec!["dry".into()],
+                ..neutral()
+            },
+            4
+        )
+        .is_err()
+    );
+    assert!(
+        Chain::new(
+            &SamplingOptions {
+                logit_bias: vec![(4, 1.0)],
+                ..neutral()
+            },
+            4
+        )
+        .is_err()
+    );
+    assert!(
+        Chain::new(
+            &SamplingOptions {
+                temperature: f32::NAN,
+                ..neutral()
+            },
+            4
+        )
+        .is_err()
+    );
+}

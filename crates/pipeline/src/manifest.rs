@@ -1,0 +1,95 @@
+//! `manifest.json`: what a model file was made from, by what and how.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use sha2::Digest as _;
+
+use crate::PipelineError;
+
+/// The manifest of a run.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Manifest {
+    /// Name of the model, as given.
+    pub model_name: String,
+    /// The checkpoint's folder, as given.
+    pub source_hf_dir: String,
+    /// SHA-256 of every file of the checkpoint, by name.
+    pub source_sha256: Vec<FileHash>,
+    /// Version and commit of the program.
+    pub gristmill: String,
+    /// The unquantized file.
+    pub bf16_file: String,
+    /// Its size in bytes.
+    pub bf16_bytes: u64,
+    /// Its SHA-256, in hexadecimal.
+    pub bf16_sha256: String,
+    /// Whether that file was there already and was taken as it is.
+    pub bf16_reused: bool,
+    /// The recipe.
+    pub quant_type: String,
+    /// The quantized file.
+    pub quant_file: String,
+    /// Its size in bytes.
+    pub quant_bytes: u64,
+    /// Its SHA-256, in hexadecimal.
+    pub quant_sha256: String,
+    /// Whether importance data was used.
+    pub use_imatrix: bool,
+}
+
+/// A file and its hash.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct FileHash {
+    /// Name inside its folder.
+    pub file: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// SHA-256, in hexadecimal.
+    pub sha256: String,
+}
+
+/// Size and hash of a file, read once.
+pub(crate) fn hash_file(path: &Path) -> Result<FileHash, PipelineError> {
+    let error = |source| PipelineError::io(path, source);
+    let mut file = File::open(path).map_err(error)?;
+    let mut hasher = sha2::Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        let n = file.read(&mut buffer).map_err(error)?;
+        if n == 0 {
+            break;
+        }
+        bytes += n as u64;
+        hasher.update(&buffer[..n]);
+    }
+    let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let file = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+    Ok(FileHash { file, bytes, sha256 })
+}
+
+/// Hashes of the files directly inside a folder, by name.
+pub(crate) fn hash_folder(folder: &Path) -> Result<Vec<FileHash>, PipelineError> {
+    let entries = std::fs::read_dir(folder).map_err(|source| PipelineError::io(folder, source))?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    paths.sort();
+    paths.iter().map(|path| hash_file(path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_fips_180() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("b"), "abc").unwrap();
+        std::fs::write(place.path().join("a"), "").unwrap();
+        let hashes = hash_folder(place.path()).unwrap();
+        assert_eq!(hashes[0].sha256, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(hashes[1].sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!((hashes[1].file.as_str(), hashes[1].bytes), ("b", 3));
+    }
+}
