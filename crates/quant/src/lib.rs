@@ -10,12 +10,11 @@ pub mod block;
 mod codec;
 mod error;
 mod half_float;
-#[allow(dead_code)] // the K types come next
 mod lanes;
 mod levels;
 mod registry;
-#[allow(dead_code)]
 mod search;
+mod super_block;
 mod types;
 
 pub use error::QuantError;

@@ -2,9 +2,13 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::registry::{Format, TensorType};
+use crate::search::AffineSearch;
+use crate::super_block::{encode_affine, pack_nibble_pairs, unpack_nibble_pairs, unpack_scales};
 use crate::types::Q8_K;
+use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 144 bytes.
 ///
@@ -12,7 +16,7 @@ use crate::types::Q8_K;
 /// 0      2      4            16          144
 /// | d    | dmin | scales[12] | qs[128]   |
 ///
-/// scales  sc and mn of elements 32j..32j+31, packed as crate::super_block tells
+/// scales  sc and mn of elements 32j..32j+31, packed in six bits (see `super_block.rs`)
 /// qs      per 64 elements 32 bytes; byte l: low nibble element l, high nibble element l + 32
 /// value   (d * sc) * q - dmin * mn
 /// ```
@@ -41,5 +45,88 @@ static FORMAT: Format = Format {
     block_bytes: size_of::<BlockQ4K>(),
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockQ4K>()
+            .with_encode::<BlockQ4K>()
+            .with_dot::<BlockQ4K>(),
+    ),
 };
+
+const SEARCH: AffineSearch = AffineSearch {
+    n_max: 15,
+    first: -1.0,
+    step: 0.1,
+    n_steps: 20,
+    absolute: false,
+    saturate: false,
+};
+
+impl Block for BlockQ4K {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        let (d, dmin) = (self.d.to_f32(), self.dmin.to_f32());
+        let (scales, mins) = unpack_scales(&self.scales);
+        for (i, (out, q)) in out
+            .iter_mut()
+            .zip(unpack_nibble_pairs(&self.qs))
+            .enumerate()
+        {
+            *out = d * f32::from(scales[i / 32]) * f32::from(q) - dmin * f32::from(mins[i / 32]);
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite() && self.dmin.is_finite()
+    }
+}
+
+impl Encode for BlockQ4K {
+    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
+            let encoded = encode_affine(x, importance.map(|row| &row[256 * i..][..256]), &SEARCH);
+            *block = BlockQ4K {
+                d: encoded.d,
+                dmin: encoded.dmin,
+                scales: encoded.scales,
+                qs: pack_nibble_pairs(&encoded.levels),
+            };
+        }
+    }
+}
+
+impl Dot for BlockQ4K {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        dot_affine(
+            self.d,
+            self.dmin,
+            &self.scales,
+            &unpack_nibble_pairs(&self.qs),
+            with,
+        )
+    }
+}
+
+/// Dot product of eight sub-blocks with scales and minima: the minima meet the sums of the activations.
+pub(crate) fn dot_affine(
+    d: Half,
+    dmin: Half,
+    scales: &[u8; 12],
+    levels: &[u8; 256],
+    with: &BlockQ8K,
+) -> f64 {
+    let (scales, mins) = unpack_scales(scales);
+    let (mut scaled, mut offset) = (0, 0);
+    for (j, (q, y)) in levels
+        .chunks_exact(32)
+        .zip(with.qs.chunks_exact(32))
+        .enumerate()
+    {
+        scaled += i32::from(scales[j]) * dot_i32(q.iter().map(|&q| i32::from(q)), y);
+        offset += i32::from(mins[j]) * (with.sum(2 * j) + with.sum(2 * j + 1));
+    }
+    let y = f64::from(with.scale());
+    f64::from(d.to_f32()) * y * f64::from(scaled) - f64::from(dmin.to_f32()) * y * f64::from(offset)
+}

@@ -2,9 +2,16 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode};
 use crate::half_float::Half;
 use crate::registry::{Format, TensorType};
+use crate::search::AffineSearch;
+use crate::super_block::{
+    encode_affine, pack_bit_planes, pack_nibble_pairs, unpack_nibble_pairs, unpack_scales,
+};
 use crate::types::Q8_K;
+use crate::types::q4_k::dot_affine;
+use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 176 bytes.
 ///
@@ -12,7 +19,7 @@ use crate::types::Q8_K;
 /// 0      2      4            16       48          176
 /// | d    | dmin | scales[12] | qh[32] | qs[128]   |
 ///
-/// scales  sc and mn of elements 32j..32j+31, packed as crate::super_block tells
+/// scales  sc and mn of elements 32j..32j+31, packed in six bits (see `super_block.rs`)
 /// qh[l]   bit g: bit 4 of element 32g + l
 /// qs      low four bits; per 64 elements 32 bytes; byte l: low nibble element l, high nibble element l + 32
 /// value   (d * sc) * q - dmin * mn
@@ -44,5 +51,67 @@ static FORMAT: Format = Format {
     block_bytes: size_of::<BlockQ5K>(),
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockQ5K>()
+            .with_encode::<BlockQ5K>()
+            .with_dot::<BlockQ5K>(),
+    ),
 };
+
+const SEARCH: AffineSearch = AffineSearch {
+    n_max: 31,
+    first: -0.5,
+    step: 0.1,
+    n_steps: 15,
+    absolute: false,
+    saturate: false,
+};
+
+impl BlockQ5K {
+    fn levels(&self) -> [u8; 256] {
+        let mut levels = unpack_nibble_pairs(&self.qs);
+        for (i, level) in levels.iter_mut().enumerate() {
+            *level |= (self.qh[i % 32] >> (i / 32) & 1) << 4;
+        }
+        levels
+    }
+}
+
+impl Block for BlockQ5K {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        let (d, dmin) = (self.d.to_f32(), self.dmin.to_f32());
+        let (scales, mins) = unpack_scales(&self.scales);
+        for (i, (out, q)) in out.iter_mut().zip(self.levels()).enumerate() {
+            *out = d * f32::from(scales[i / 32]) * f32::from(q) - dmin * f32::from(mins[i / 32]);
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite() && self.dmin.is_finite()
+    }
+}
+
+impl Encode for BlockQ5K {
+    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
+            let encoded = encode_affine(x, importance.map(|row| &row[256 * i..][..256]), &SEARCH);
+            *block = BlockQ5K {
+                d: encoded.d,
+                dmin: encoded.dmin,
+                scales: encoded.scales,
+                qh: pack_bit_planes(&encoded.levels, 4),
+                qs: pack_nibble_pairs(&encoded.levels),
+            };
+        }
+    }
+}
+
+impl Dot for BlockQ5K {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        dot_affine(self.d, self.dmin, &self.scales, &self.levels(), with)
+    }
+}

@@ -2,9 +2,15 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
+use crate::lanes::{Ints, Lanes, transpose};
+use crate::levels::{largest_signed, nearest};
 use crate::registry::{Format, TensorType};
+use crate::search::{ZERO_MAGNITUDE, fit_symmetric};
+use crate::super_block::{symmetric_levels_again, untranspose};
 use crate::types::Q8_K;
+use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 210 bytes.
 ///
@@ -43,5 +49,107 @@ static FORMAT: Format = Format {
     block_bytes: size_of::<BlockQ6K>(),
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockQ6K>()
+            .with_encode::<BlockQ6K>()
+            .with_dot::<BlockQ6K>(),
+    ),
 };
+
+impl BlockQ6K {
+    /// Levels -32..=31.
+    fn levels(&self) -> [i8; 256] {
+        std::array::from_fn(|i| {
+            let (half, quarter, l) = (i / 128, i % 128 / 32, i % 32);
+            let low = self.ql[64 * half + quarter % 2 * 32 + l] >> (quarter / 2 * 4) & 15;
+            let high = self.qh[32 * half + l] >> (2 * quarter) & 3;
+            (low | high << 4) as i8 - 32
+        })
+    }
+
+    fn set_levels(&mut self, levels: &[u8; 256]) {
+        for half in 0..2 {
+            let levels = &levels[128 * half..][..128];
+            for l in 0..32 {
+                let quarters = [levels[l], levels[l + 32], levels[l + 64], levels[l + 96]];
+                self.ql[64 * half + l] = (quarters[0] & 15) | (quarters[2] << 4);
+                self.ql[64 * half + l + 32] = (quarters[1] & 15) | (quarters[3] << 4);
+                self.qh[32 * half + l] =
+                    (0..4).fold(0, |byte, g| byte | (quarters[g] >> 4) << (2 * g));
+            }
+        }
+    }
+}
+
+impl Block for BlockQ6K {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        let d = self.d.to_f32();
+        for (i, (out, q)) in out.iter_mut().zip(self.levels()).enumerate() {
+            *out = d * f32::from(self.scales[i / 16]) * f32::from(q);
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite()
+    }
+}
+
+impl Encode for BlockQ6K {
+    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
+            *block = encode(x, importance.map(|row| &row[256 * i..][..256]));
+        }
+    }
+}
+
+/// Sixteen sub-blocks, eight at a time; the scale of largest magnitude becomes -128 exactly.
+fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ6K {
+    let halves = [transpose::<8, 16>(&x[..128]), transpose::<8, 16>(&x[128..])];
+    let mut levels = [[Ints::ZERO; 16]; 2];
+    let mut scales = [0.0; 16];
+    for (half, x) in halves.iter().enumerate() {
+        let weights = match importance {
+            None => x.map(|x| x * x),
+            Some(importance) => transpose(&importance[128 * half..][..128]),
+        };
+        scales[8 * half..][..8]
+            .copy_from_slice(&fit_symmetric(32, x, &weights, &mut levels[half]).0);
+    }
+    let mut block = BlockQ6K::zeroed();
+    let largest = largest_signed(&scales);
+    if largest.abs() < ZERO_MAGNITUDE {
+        return block;
+    }
+    let inverse = -128.0 / largest;
+    block.d = Half::from_f32(1.0 / inverse);
+    block.scales = scales.map(|scale| nearest(inverse * scale).min(127) as i8);
+    let mut in_order = [0; 256];
+    for (half, x) in halves.iter().enumerate() {
+        let d = Lanes(std::array::from_fn(|j| {
+            block.d.to_f32() * f32::from(block.scales[8 * half + j])
+        }));
+        symmetric_levels_again(32, x, d, &mut levels[half]);
+        untranspose(&levels[half], &mut in_order[128 * half..][..128]);
+    }
+    block.set_levels(&in_order);
+    block
+}
+
+impl Dot for BlockQ6K {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        let levels = self.levels();
+        let mut scaled = 0;
+        for (j, (q, y)) in levels
+            .chunks_exact(16)
+            .zip(with.qs.chunks_exact(16))
+            .enumerate()
+        {
+            scaled += i32::from(self.scales[j]) * dot_i32(q.iter().map(|&q| i32::from(q)), y);
+        }
+        f64::from(self.d.to_f32()) * f64::from(with.scale()) * f64::from(scaled)
+    }
+}
