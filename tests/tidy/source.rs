@@ -24,6 +24,8 @@ pub struct Function {
     pub line: usize,
     /// Lines from `fn` to the closing brace.
     pub n_lines: usize,
+    /// Whether it is test code.
+    pub is_test: bool,
 }
 
 impl Source {
@@ -105,6 +107,7 @@ impl Source {
             };
             let n_lines = self.line(close) - self.line(at) + 1;
             functions.push(Function {
+                is_test: self.is_test(at),
                 name,
                 line: self.line(at),
                 n_lines,

@@ -51,7 +51,7 @@ pub struct FileHash {
 }
 
 /// Size and hash of a file, read once.
-pub(crate) fn hash_file(path: &Path) -> Result<FileHash, PipelineError> {
+pub fn hash_file(path: &Path) -> Result<FileHash, PipelineError> {
     let error = |source| PipelineError::io(path, source);
     let mut file = File::open(path).map_err(error)?;
     let mut hasher = sha2::Sha256::new();
@@ -65,15 +65,31 @@ pub(crate) fn hash_file(path: &Path) -> Result<FileHash, PipelineError> {
         bytes += n as u64;
         hasher.update(&buffer[..n]);
     }
-    let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    let file = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-    Ok(FileHash { file, bytes, sha256 })
+    let sha256 = hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let file = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_string();
+    Ok(FileHash {
+        file,
+        bytes,
+        sha256,
+    })
 }
 
 /// Hashes of the files directly inside a folder, by name.
-pub(crate) fn hash_folder(folder: &Path) -> Result<Vec<FileHash>, PipelineError> {
+pub fn hash_folder(folder: &Path) -> Result<Vec<FileHash>, PipelineError> {
     let entries = std::fs::read_dir(folder).map_err(|source| PipelineError::io(folder, source))?;
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    let mut paths: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
     paths.sort();
     paths.iter().map(|path| hash_file(path)).collect()
 }
@@ -88,8 +104,14 @@ mod tests {
         std::fs::write(place.path().join("b"), "abc").unwrap();
         std::fs::write(place.path().join("a"), "").unwrap();
         let hashes = hash_folder(place.path()).unwrap();
-        assert_eq!(hashes[0].sha256, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-        assert_eq!(hashes[1].sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            hashes[0].sha256,
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+        assert_eq!(
+            hashes[1].sha256,
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
         assert_eq!((hashes[1].file.as_str(), hashes[1].bytes), ("b", 3));
     }
 }

@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 use crate::PipelineError;
 
 /// Reports of a run that is not finished yet.
-pub(crate) struct ReportFolder {
+pub struct ReportFolder {
     partial: PathBuf,
     finished: PathBuf,
 }
 
 impl ReportFolder {
     /// A new folder for `finished`; the remains of an earlier run that failed are replaced.
-    pub(crate) fn create(finished: &Path, force: bool) -> Result<Self, PipelineError> {
+    pub fn create(finished: &Path, force: bool) -> Result<Self, PipelineError> {
         if finished.exists() && !force {
-            return Err(PipelineError::ReportExists { path: finished.into() });
+            return Err(PipelineError::ReportExists {
+                path: finished.into(),
+            });
         }
         let mut name = finished.file_name().unwrap_or_default().to_os_string();
         name.push(".partial");
@@ -25,26 +27,31 @@ impl ReportFolder {
             fs::remove_dir_all(&partial).map_err(|source| PipelineError::io(&partial, source))?;
         }
         fs::create_dir_all(&partial).map_err(|source| PipelineError::io(&partial, source))?;
-        Ok(ReportFolder { partial, finished: finished.into() })
+        Ok(ReportFolder {
+            partial,
+            finished: finished.into(),
+        })
     }
 
     /// Where the reports stand until [`ReportFolder::finish`].
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.partial
     }
 
     /// Writes one report.
-    pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), PipelineError> {
+    pub fn write(&self, name: &str, text: &str) -> Result<(), PipelineError> {
         let path = self.partial.join(name);
         fs::write(&path, text).map_err(|source| PipelineError::io(&path, source))
     }
 
     /// Gives the folder its final name, in place of an older one.
-    pub(crate) fn finish(self) -> Result<PathBuf, PipelineError> {
+    pub fn finish(self) -> Result<PathBuf, PipelineError> {
         if self.finished.exists() {
-            fs::remove_dir_all(&self.finished).map_err(|source| PipelineError::io(&self.finished, source))?;
+            fs::remove_dir_all(&self.finished)
+                .map_err(|source| PipelineError::io(&self.finished, source))?;
         }
-        fs::rename(&self.partial, &self.finished).map_err(|source| PipelineError::io(&self.finished, source))?;
+        fs::rename(&self.partial, &self.finished)
+            .map_err(|source| PipelineError::io(&self.finished, source))?;
         Ok(self.finished)
     }
 }
@@ -63,8 +70,14 @@ mod tests {
         folder.write("sizes.txt", "1").unwrap();
         assert_eq!(folder.finish().unwrap(), finished);
         assert!(!finished.join("old.txt").exists());
-        assert!(matches!(ReportFolder::create(&finished, false), Err(PipelineError::ReportExists { .. })));
-        ReportFolder::create(&finished, true).unwrap().finish().unwrap();
+        assert!(matches!(
+            ReportFolder::create(&finished, false),
+            Err(PipelineError::ReportExists { .. })
+        ));
+        ReportFolder::create(&finished, true)
+            .unwrap()
+            .finish()
+            .unwrap();
         assert!(!finished.join("sizes.txt").exists());
     }
 }

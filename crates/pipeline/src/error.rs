@@ -1,0 +1,44 @@
+//! What can go wrong in the chain.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of the chain.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PipelineError {
+    /// A file of the chain could not be read or written.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The reports of an earlier run stand where this run's would go.
+    #[error("{}: already exists", .path.display())]
+    ReportExists {
+        /// The folder of reports.
+        path: PathBuf,
+    },
+}
+
+impl PipelineError {
+    /// An [`PipelineError::Io`] for this file.
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        PipelineError::Io {
+            path: path.into(),
+            source,
+        }
+    }
+
+    /// The remedy, where one is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            PipelineError::ReportExists { .. } => Some(
+                "give --force (or set FORCE=1) to replace the earlier run, or choose another name",
+            ),
+            _ => None,
+        }
+    }
+}
