@@ -1,1 +1,31 @@
-//! CPU detection, compute kernels per instruction set beside their plain twins, and the thread pool
+//! CPU detection, compute kernels per instruction set beside their plain twins, and the thread pool.
+//!
+//! All compute code that needs `unsafe` stands here; callers see safe functions over slices.
+//!
+//! Every kernel has a plain twin that defines its result. The instruction set is detected once
+//! ([`select_isa`]) and picks a table of function pointers; an empty slot falls back to the plain kernel.
+//! Reductions have one fixed order, so a result's bits do not depend on the number of threads, the width
+//! of the batch or how the work was cut.
+
+mod activations;
+mod attention;
+mod error;
+mod isa;
+mod matmul;
+mod plain;
+mod pool;
+mod split;
+mod table;
+mod vector;
+
+pub use activations::{Activations, prepare};
+pub use attention::{AttentionBatch, AttentionShape, CacheView, attention};
+pub use error::KernelError;
+pub use isa::{Isa, isa, select_isa};
+pub use matmul::{matmul, supports};
+pub use pool::Pool;
+pub use split::{RowTile, for_each_chunk, for_each_row_tile};
+pub use vector::*;
+
+#[cfg(test)]
+mod tests;

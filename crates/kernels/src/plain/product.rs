@@ -1,0 +1,69 @@
+//! Products of decoded rows, and 8-bit activations.
+
+use crate::activations::{GROUP, Int8Column, SUM_GROUP};
+use crate::plain::vector::dot_f32;
+use crate::split::RowTile;
+use crate::table::Product;
+
+/// Decodes each row once and multiplies it with the values of every column.
+pub(crate) fn product(product: &Product<'_>, tile: &mut RowTile<'_>) {
+    let n = product.n;
+    let columns = tile.columns();
+    let mut values = vec![0.0; n * columns.len()];
+    for (column, values) in columns.clone().zip(values.chunks_exact_mut(n)) {
+        product.activations.values(column, values);
+    }
+    let mut weights = vec![0.0; n];
+    for (index, row) in tile.rows().enumerate() {
+        let decoded = product.ty.decode(product.rows(row..row + 1), &mut weights);
+        debug_assert!(
+            decoded.is_ok(),
+            "the type was checked to have a decoder, and the lengths fit"
+        );
+        for (column, values) in columns.clone().zip(values.chunks_exact(n)) {
+            tile.column(column)[index] = dot_f32(&weights, values);
+        }
+    }
+}
+
+/// Rounds a column to 8-bit codes, one scale per group: scale = largest magnitude / 127, ties to even.
+pub(crate) fn quantize_column(x: &[f32], out: Int8Column<'_>) {
+    let groups = x
+        .chunks_exact(GROUP)
+        .zip(out.codes.chunks_exact_mut(GROUP))
+        .zip(out.sums.chunks_exact_mut(GROUP / SUM_GROUP));
+    let scales = out.scales.iter_mut().zip(out.scaled_sums);
+    for (((x, codes), sums), (scale, scaled_sum)) in groups.zip(scales) {
+        // Compared as integers, NaN is the largest of all: it must not vanish.
+        let largest = f32::from_bits(
+            x.iter()
+                .map(|x| x.to_bits() & 0x7fff_ffff)
+                .max()
+                .unwrap_or(0),
+        );
+        let (group_scale, inverse) = scale_of(largest);
+        *scale = group_scale;
+        for (code, &x) in codes.iter_mut().zip(x) {
+            // `as` takes NaN to 0.
+            *code = (x * inverse).round_ties_even() as i8;
+        }
+        for (sum, codes) in sums.iter_mut().zip(codes.chunks_exact(SUM_GROUP)) {
+            *sum = codes.iter().map(|&code| i16::from(code)).sum();
+        }
+        *scaled_sum = group_scale * f32::from(sums.iter().sum::<i16>());
+    }
+}
+
+/// Scale of a group with this largest magnitude, and what its values are multiplied with.
+///
+/// Magnitudes below 1e-30 count as zero (the factor would overflow); an infinity or a NaN becomes the scale, with codes
+/// of zero, and so makes the product NaN.
+pub(crate) fn scale_of(largest: f32) -> (f32, f32) {
+    if largest < 1e-30 {
+        (0.0, 0.0)
+    } else if largest.is_finite() {
+        (largest / 127.0, 127.0 / largest)
+    } else {
+        (largest, 0.0)
+    }
+}

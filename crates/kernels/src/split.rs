@@ -1,0 +1,116 @@
+//! One output shared among the chunks of a job, each chunk with its own part.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::Pool;
+
+/// A pointer that may go to other threads.
+#[derive(Clone, Copy)]
+pub(crate) struct SendPtr<T>(pub *mut T);
+// SAFETY: users hand out disjoint parts only, and T is Send.
+unsafe impl<T: Send> Sync for SendPtr<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for SendPtr<T> {}
+
+impl<T> SendPtr<T> {
+    /// A method, so that closures capture the wrapper and not the bare pointer.
+    pub(crate) fn get(&self) -> *mut T {
+        self.0
+    }
+}
+
+/// Cuts `out` into pieces of `chunk_len` elements (the last may be shorter) and calls `job(index, piece)` once for each.
+///
+/// `chunk_len` 0 is taken as 1.
+pub fn for_each_chunk<T: Send>(
+    pool: &Pool,
+    out: &mut [T],
+    chunk_len: usize,
+    job: impl Fn(usize, &mut [T]) + Sync,
+) {
+    let chunk_len = chunk_len.max(1);
+    let len = out.len();
+    let base = SendPtr(out.as_mut_ptr());
+    pool.run(len.div_ceil(chunk_len), |index| {
+        let start = index * chunk_len;
+        let piece_len = chunk_len.min(len - start);
+        // SAFETY: start + piece_len <= len, and each index (hence each piece) is handed out once while `out` is borrowed.
+        let piece = unsafe { std::slice::from_raw_parts_mut(base.get().add(start), piece_len) };
+        job(index, piece);
+    });
+}
+
+/// Some rows and columns of an output [n_rows, n_cols] whose row index is contiguous.
+pub struct RowTile<'a> {
+    base: *mut f32,
+    n_rows: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    borrow: PhantomData<&'a mut [f32]>,
+}
+
+impl RowTile<'_> {
+    /// The rows of the tile.
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// The columns of the tile.
+    pub fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    /// The tile's rows of one column, which must be in [`columns`](Self::columns).
+    ///
+    /// # Panics
+    /// If the column is not in the tile.
+    pub fn column(&mut self, column: usize) -> &mut [f32] {
+        assert!(self.columns.contains(&column), "column outside the tile");
+        // SAFETY: rows.end <= n_rows and column < n_cols (checked where tiles are made); tiles do not overlap.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.base.add(column * self.n_rows + self.rows.start),
+                self.rows.len(),
+            )
+        }
+    }
+}
+
+/// Cuts an output [n_rows, n_cols] (row index contiguous) into tiles and calls `job(tile)` once for each.
+///
+/// Tiles have `tile_rows` x `tile_columns` elements, fewer at the borders (0 is taken as 1). Tiles of the same rows
+/// follow each other.
+///
+/// # Panics
+/// If the length of `out` is no multiple of `n_rows`.
+pub fn for_each_row_tile(
+    pool: &Pool,
+    out: &mut [f32],
+    n_rows: usize,
+    (tile_rows, tile_columns): (usize, usize),
+    job: impl Fn(RowTile<'_>) + Sync,
+) {
+    if n_rows == 0 || out.is_empty() {
+        return;
+    }
+    assert!(
+        out.len().is_multiple_of(n_rows),
+        "an output of {} elements has no rows of {n_rows}",
+        out.len()
+    );
+    let n_columns = out.len() / n_rows;
+    let (tile_rows, tile_columns) = (tile_rows.clamp(1, n_rows), tile_columns.clamp(1, n_columns));
+    let (down, across) = (n_rows.div_ceil(tile_rows), n_columns.div_ceil(tile_columns));
+    let base = SendPtr(out.as_mut_ptr());
+    pool.run(down * across, |index| {
+        let (row, column) = (index / across * tile_rows, index % across * tile_columns);
+        job(RowTile {
+            base: base.get(),
+            n_rows,
+            rows: row..(row + tile_rows).min(n_rows),
+            columns: column..(column + tile_columns).min(n_columns),
+            borrow: PhantomData,
+        });
+    });
+}

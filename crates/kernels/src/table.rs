@@ -1,0 +1,65 @@
+//! The table of kernels of each instruction set.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use gristmill_quant::TensorType;
+
+use crate::activations::{Activations, Int8Column};
+use crate::attention::AttentionKernels;
+use crate::split::RowTile;
+use crate::vector::VectorKernels;
+use crate::{Isa, isa, plain};
+
+/// The kernels of one instruction set.
+pub(crate) struct Kernels {
+    #[cfg(test)]
+    pub isa: Isa,
+    /// Products by weight type; a type without an entry takes the plain kernel.
+    pub products: &'static [ProductKernel],
+    /// Writes one column of 8-bit activations.
+    pub quantize_column: fn(x: &[f32], out: Int8Column<'_>),
+    pub vector: VectorKernels,
+    pub attention: AttentionKernels,
+}
+
+/// The product kernel of one weight type.
+pub(crate) struct ProductKernel {
+    pub ty: TensorType,
+    /// Writes the rows and columns of the tile.
+    pub run: fn(&Product<'_>, &mut RowTile<'_>),
+    /// Rows that the kernel handles together: chunks are cut at multiples.
+    pub row_step: usize,
+}
+
+/// Weights and activations of one product. The lengths fit: `weights` holds rows of `row_bytes` bytes and
+/// `activations` columns of `n` elements in the layout of `ty`.
+pub(crate) struct Product<'a> {
+    pub ty: TensorType,
+    pub weights: &'a [u8],
+    pub row_bytes: usize,
+    pub n: usize,
+    pub activations: &'a Activations,
+}
+
+impl Product<'_> {
+    /// The bytes of some rows.
+    pub fn rows(&self, rows: Range<usize>) -> &[u8] {
+        &self.weights[rows.start * self.row_bytes..rows.end * self.row_bytes]
+    }
+}
+
+/// The kernels of an instruction set that this machine supports.
+pub(crate) fn kernels_of(isa: Isa) -> &'static Kernels {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 if isa.is_supported() => &plain::KERNELS,
+        _ => &plain::KERNELS,
+    }
+}
+
+/// The kernels in use.
+pub(crate) fn kernels() -> &'static Kernels {
+    static KERNELS: OnceLock<&'static Kernels> = OnceLock::new();
+    KERNELS.get_or_init(|| kernels_of(isa()))
+}
