@@ -1,1 +1,28 @@
-//! Architectures: names, hyperparameters, tensor tables and graphs
+//! Architectures: names, hyperparameters, tensor tables and graphs.
+//!
+//! An architecture is data first: its names in GGUF and Hugging Face, how `config.json` becomes metadata, its tensor
+//! table, and its choices where blocks differ. The converter, the loader and every check read the same table.
+//!
+//! ```text
+//! config.json --Config--> metadata --Hyperparameters--> tensor_specs --Weights::bind--> build --> graph
+//! ```
+
+pub mod arch;
+pub mod block;
+pub mod config;
+mod decoder;
+mod error;
+mod hyperparameters;
+mod tensors;
+mod weights;
+
+pub use arch::{ARCHITECTURES, Architecture, architecture, architecture_of_config};
+pub use config::Config;
+pub use decoder::build;
+pub use error::ModelError;
+pub use hyperparameters::{Hyperparameters, LayerHyperparameters, MAX_LAYERS, RopeParameters, RopeScaling};
+pub use tensors::{
+    BlockWeights, Compute, Dim, Heads, Presence, RowTransform, Slot, Source, SpecSource, TensorRow, TensorSpec,
+    Transform, Weights, tensor_specs,
+};
+pub use weights::check_tensors;

@@ -1,0 +1,73 @@
+//! Gemma 3, the text model.
+
+use super::{Architecture, AttentionScale, Choices, Class, LLAMA_CHOICES, WindowChoice};
+use crate::block::{attention, feed_forward};
+use crate::config::{Config, Entries, Fallback, Rule};
+use crate::tensors::{Slot, TensorRow, Transform, row};
+use crate::ModelError;
+use gristmill_compute::{Activation, RopeStyle};
+
+pub static GEMMA3: Architecture = Architecture {
+    name: "gemma3",
+    classes: &[
+        Class { name: "Gemma3ForCausalLM", defaults: &[DEFAULTS] },
+        Class { name: "Gemma3ForConditionalGeneration", defaults: &[DEFAULTS] },
+    ],
+    metadata: &[
+        Rule::F32Unless0 { key: "final_logit_softcapping", from: &["final_logit_softcapping"] },
+        Rule::With(window),
+    ],
+    tensors: &[
+        ROWS,
+        &attention::rows(Transform::None, Transform::None),
+        &attention::head_norm_rows(Transform::AddOne),
+        feed_forward::ROWS,
+    ],
+    choices: Choices {
+        rope_style: RopeStyle::NeoX,
+        activation: Activation::GeluTanh,
+        scaled_embeddings: true,
+        // The 27B model divides by its width per head, not by the length of its heads.
+        attention_scale: AttentionScale::WidthAt { n_layers: 62 },
+        window: Some(WindowChoice { pattern: 6, freq_base: 10000.0 }),
+        ..LLAMA_CHOICES
+    },
+};
+
+const DEFAULTS: &[(&str, Fallback)] = &[
+    ("vocab_size", Fallback::Integer(262208)),
+    ("hidden_size", Fallback::Integer(2304)),
+    ("intermediate_size", Fallback::Integer(9216)),
+    ("num_hidden_layers", Fallback::Integer(26)),
+    ("num_attention_heads", Fallback::Integer(8)),
+    ("num_key_value_heads", Fallback::Integer(4)),
+    ("head_dim", Fallback::Integer(256)),
+    ("max_position_embeddings", Fallback::Integer(131072)),
+    ("rms_norm_eps", Fallback::Float(1e-6)),
+    ("rope_theta", Fallback::Float(1e6)),
+    ("rope_local_base_freq", Fallback::Float(10000.0)),
+    ("sliding_window", Fallback::Integer(4096)),
+    ("tie_word_embeddings", Fallback::Bool(true)),
+];
+
+/// Norms are stored as their distance from 1, and the embeddings may have more rows than the vocabulary.
+const ROWS: &[TensorRow] = &[
+    row(Slot::TokenEmbd, "model.embed_tokens.weight").transformed(Transform::FirstRows),
+    row(Slot::Output, "lm_head.weight").transformed(Transform::FirstRows).optional(),
+    row(Slot::OutputNorm, "model.norm.weight").transformed(Transform::AddOne),
+    row(Slot::AttnNorm, "model.layers.{}.input_layernorm.weight").transformed(Transform::AddOne),
+    row(Slot::PostAttentionNorm, "model.layers.{}.post_attention_layernorm.weight").transformed(Transform::AddOne),
+    row(Slot::FfnNorm, "model.layers.{}.pre_feedforward_layernorm.weight").transformed(Transform::AddOne),
+    row(Slot::PostFfwNorm, "model.layers.{}.post_feedforward_layernorm.weight").transformed(Transform::AddOne),
+];
+
+fn window(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
+    // A pattern of 1 makes every layer a full one.
+    if config.integer("sliding_window_pattern")? == Some(1) {
+        return Ok(());
+    }
+    if let Some(window) = config.integer("sliding_window")? {
+        entries.set("attention.sliding_window", window);
+    }
+    Ok(())
+}

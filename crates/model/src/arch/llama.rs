@@ -1,0 +1,63 @@
+//! Llama, Mistral, SmolLM and what else shares their shape.
+
+use super::{Architecture, Choices, Class, LLAMA_CHOICES};
+use crate::block::{attention, feed_forward, rope};
+use crate::config::{self, Fallback, Rule};
+use crate::decoder;
+use crate::tensors::{Heads, Slot, Transform, computed, row};
+
+pub static LLAMA: Architecture = Architecture {
+    name: "llama",
+    classes: &[
+        Class {
+            name: "LlamaForCausalLM",
+            defaults: &[
+                DEFAULTS,
+                &[
+                    ("intermediate_size", Fallback::Integer(11008)),
+                    ("max_position_embeddings", Fallback::Integer(2048)),
+                    ("num_key_value_heads", Fallback::SameAs("num_attention_heads")),
+                    ("head_dim", Fallback::WidthPerHead),
+                ],
+            ],
+        },
+        Class {
+            name: "MistralForCausalLM",
+            defaults: &[
+                DEFAULTS,
+                &[
+                    ("intermediate_size", Fallback::Integer(14336)),
+                    ("max_position_embeddings", Fallback::Integer(131072)),
+                    ("num_key_value_heads", Fallback::Integer(8)),
+                ],
+            ],
+        },
+    ],
+    metadata: &[
+        Rule::U32 { key: "vocab_size", from: &["vocab_size"] },
+        Rule::With(config::rotary_dimensions),
+    ],
+    tensors: &[
+        decoder::ROWS,
+        // Rotary dimensions are stored in pairs, the checkpoint has them in halves.
+        &attention::rows(Transform::HalvesToPairs(Heads::Query), Transform::HalvesToPairs(Heads::KeyValue)),
+        &attention::bias_rows(Transform::HalvesToPairs(Heads::Query), Transform::HalvesToPairs(Heads::KeyValue)),
+        feed_forward::ROWS,
+        feed_forward::BIAS_ROWS,
+        &[
+            row(Slot::AttnOutputBias, "model.layers.{}.self_attn.o_proj.bias").optional(),
+            computed(Slot::RopeFreqs, rope::llama3_divisors),
+        ],
+    ],
+    choices: Choices { rotates_whole_heads: true, ..LLAMA_CHOICES },
+};
+
+const DEFAULTS: &[(&str, Fallback)] = &[
+    ("vocab_size", Fallback::Integer(32000)),
+    ("hidden_size", Fallback::Integer(4096)),
+    ("num_hidden_layers", Fallback::Integer(32)),
+    ("num_attention_heads", Fallback::Integer(32)),
+    ("rms_norm_eps", Fallback::Float(1e-6)),
+    ("rope_theta", Fallback::Float(10000.0)),
+    ("tie_word_embeddings", Fallback::Bool(false)),
+];

@@ -1,0 +1,118 @@
+//! The registry of architectures: one file each, one line each.
+
+mod gemma3;
+mod llama;
+mod qwen2;
+mod qwen3;
+
+use crate::ModelError;
+use crate::config::{Fallback, Rule};
+use crate::tensors::TensorRow;
+use gristmill_compute::{Activation, RopeStyle};
+
+/// Every architecture, in alphabetical order.
+pub static ARCHITECTURES: &[&Architecture] =
+    &[&gemma3::GEMMA3, &llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3];
+
+/// An architecture, as data.
+pub struct Architecture {
+    /// `general.architecture`, the prefix of its keys.
+    pub name: &'static str,
+    /// The Hugging Face classes that convert to it.
+    pub classes: &'static [Class],
+    /// Entries that conversion writes after those all architectures share.
+    pub metadata: &'static [Rule],
+    /// The tensor table, in groups.
+    pub tensors: &'static [&'static [TensorRow]],
+    /// What its graph does where architectures differ.
+    pub choices: Choices,
+}
+
+/// A Hugging Face model class.
+pub struct Class {
+    /// Its name in `architectures` of `config.json`.
+    pub name: &'static str,
+    /// What its configuration means where `config.json` is silent, in groups.
+    pub defaults: &'static [&'static [(&'static str, Fallback)]],
+}
+
+/// What a graph does where architectures differ.
+#[derive(Clone, Copy, Debug)]
+pub struct Choices {
+    /// Which dimensions of a head are rotated together.
+    pub rope_style: RopeStyle,
+    /// Whether heads must be rotated whole.
+    pub rotates_whole_heads: bool,
+    /// Gate activation of the feed-forward part.
+    pub activation: Activation,
+    /// Whether embeddings are multiplied by the root of their width.
+    pub scaled_embeddings: bool,
+    /// Where the scale of attention comes from.
+    pub attention_scale: AttentionScale,
+    /// Sliding windows, where the architecture has them. Others ignore a window in the metadata.
+    pub window: Option<WindowChoice>,
+}
+
+/// Where the scale of query-key products comes from, unless `attention.scale` gives it.
+#[derive(Clone, Copy, Debug)]
+pub enum AttentionScale {
+    /// `1 / sqrt(key_length)`
+    KeyLength,
+    /// `1 / sqrt(n_embd / n_head)` in the model of this many layers, else as `KeyLength`.
+    WidthAt {
+        /// Layers of that model.
+        n_layers: usize,
+    },
+}
+
+/// Sliding windows, where the metadata does not say.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowChoice {
+    /// Every layer is windowed but each `pattern`-th.
+    pub pattern: usize,
+    /// RoPE base of windowed layers.
+    pub freq_base: f32,
+}
+
+/// The choices of Llama, which most others share.
+const LLAMA_CHOICES: Choices = Choices {
+    rope_style: RopeStyle::Normal,
+    rotates_whole_heads: false,
+    activation: Activation::Silu,
+    scaled_embeddings: false,
+    attention_scale: AttentionScale::KeyLength,
+    window: None,
+};
+
+impl std::fmt::Debug for Architecture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Architecture").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The architecture of this `general.architecture`.
+pub fn architecture(name: &str) -> Option<&'static Architecture> {
+    ARCHITECTURES.iter().copied().find(|architecture| architecture.name == name)
+}
+
+/// The architecture and class of this Hugging Face class name.
+pub fn architecture_of_config(class: &str) -> Option<(&'static Architecture, &'static Class)> {
+    ARCHITECTURES.iter().find_map(|architecture| {
+        architecture.classes.iter().find(|known| known.name == class).map(|class| (*architecture, class))
+    })
+}
+
+/// All names of architectures.
+pub fn names() -> Vec<&'static str> {
+    ARCHITECTURES.iter().map(|architecture| architecture.name).collect()
+}
+
+/// All names of Hugging Face classes.
+pub fn class_names() -> Vec<&'static str> {
+    ARCHITECTURES.iter().flat_map(|architecture| architecture.classes).map(|class| class.name).collect()
+}
+
+/// The error for a name that is not among `supported`.
+pub(crate) fn unknown(name: &str, supported: Vec<&'static str>) -> ModelError {
+    ModelError::UnknownArchitecture { name: name.to_owned(), supported: supported.join(", ") }
+}

@@ -1,0 +1,22 @@
+//! Qwen3, dense.
+
+use super::qwen2::{DEFAULTS, QWEN_CHOICES};
+use super::{Architecture, Class};
+use crate::block::{attention, feed_forward};
+use crate::config::Fallback;
+use crate::decoder;
+use crate::tensors::Transform;
+
+pub static QWEN3: Architecture = Architecture {
+    name: "qwen3",
+    classes: &[Class { name: "Qwen3ForCausalLM", defaults: &[&[("head_dim", Fallback::Integer(128))], DEFAULTS] }],
+    metadata: &[],
+    tensors: &[
+        decoder::ROWS,
+        &attention::rows(Transform::None, Transform::None),
+        &attention::bias_rows(Transform::None, Transform::None),
+        &attention::head_norm_rows(Transform::None),
+        feed_forward::ROWS,
+    ],
+    choices: QWEN_CHOICES,
+};

@@ -1,0 +1,80 @@
+//! Attention with separate query, key and value projections, optional biases and head norms.
+
+use super::{linear, norm, rope};
+use crate::tensors::{BlockWeights, Slot, TensorRow, Transform, row};
+use crate::weights::Have;
+use crate::{Hyperparameters, ModelError};
+use gristmill_compute::{Attention, GraphBuilder, KvLayer, Shape, Tensor, Value};
+
+/// Its matrices, with the transforms of queries and keys.
+pub(crate) const fn rows(queries: Transform, keys: Transform) -> [TensorRow; 4] {
+    [
+        row(Slot::AttnQ, "model.layers.{}.self_attn.q_proj.weight").transformed(queries),
+        row(Slot::AttnK, "model.layers.{}.self_attn.k_proj.weight").transformed(keys),
+        row(Slot::AttnV, "model.layers.{}.self_attn.v_proj.weight"),
+        row(Slot::AttnOutput, "model.layers.{}.self_attn.o_proj.weight"),
+    ]
+}
+
+/// Biases of queries, keys and values, where an architecture may have them.
+pub(crate) const fn bias_rows(queries: Transform, keys: Transform) -> [TensorRow; 3] {
+    [
+        row(Slot::AttnQBias, "model.layers.{}.self_attn.q_proj.bias").transformed(queries).optional(),
+        row(Slot::AttnKBias, "model.layers.{}.self_attn.k_proj.bias").transformed(keys).optional(),
+        row(Slot::AttnVBias, "model.layers.{}.self_attn.v_proj.bias").optional(),
+    ]
+}
+
+/// Norms of single query and key heads.
+pub(crate) const fn head_norm_rows(transform: Transform) -> [TensorRow; 2] {
+    [
+        row(Slot::AttnQNorm, "model.layers.{}.self_attn.q_norm.weight").transformed(transform),
+        row(Slot::AttnKNorm, "model.layers.{}.self_attn.k_norm.weight").transformed(transform),
+    ]
+}
+
+/// What one layer's attention reads besides its input.
+pub(crate) struct Layer<'a> {
+    pub hparams: &'a Hyperparameters,
+    pub index: usize,
+    pub block: &'a BlockWeights,
+    pub cache: &'a KvLayer,
+    pub rope_freqs: Option<&'a Tensor>,
+}
+
+/// `[n_embd, n_tokens] -> [n_embd, n_tokens]`; keys and values go to the cache first.
+pub(crate) fn build(graph: &mut GraphBuilder, layer: &Layer<'_>, x: Value) -> Result<Value, ModelError> {
+    let (hparams, block) = (layer.hparams, layer.block);
+    let heads = hparams.layers.get(layer.index).copied().unwrap_or_default();
+    let rope = rope::of_layer(hparams, layer.index, layer.rope_freqs);
+    let n_tokens = graph.shape(x).dims()[1];
+
+    let q = linear(graph, block.attn_q.have(Slot::AttnQ)?, block.attn_q_bias.as_ref(), x);
+    let q = graph.reshape(q, Shape::new(&[hparams.key_length, heads.n_head, n_tokens])?);
+    let q = norm::rms(graph, hparams, block.attn_q_norm.as_ref(), q);
+    let q = graph.rope(q, &rope);
+
+    let k = linear(graph, block.attn_k.have(Slot::AttnK)?, block.attn_k_bias.as_ref(), x);
+    let k = graph.reshape(k, Shape::new(&[hparams.key_length, heads.n_head_kv, n_tokens])?);
+    let k = norm::rms(graph, hparams, block.attn_k_norm.as_ref(), k);
+    let k = graph.rope(k, &rope);
+
+    let v = linear(graph, block.attn_v.have(Slot::AttnV)?, block.attn_v_bias.as_ref(), x);
+    graph.store_kv(layer.cache, k, v);
+
+    let attended = graph.attention(
+        layer.cache,
+        q,
+        &Attention {
+            n_head: heads.n_head,
+            n_head_kv: heads.n_head_kv,
+            key_dim: hparams.key_length,
+            value_dim: hparams.value_length,
+            scale: hparams.attention_scale,
+            softcap: None,
+            window: hparams.window_of(layer.index),
+            causal: true,
+        },
+    );
+    Ok(linear(graph, block.attn_output.have(Slot::AttnOutput)?, block.attn_output_bias.as_ref(), attended))
+}

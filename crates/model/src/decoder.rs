@@ -1,0 +1,65 @@
+//! The decoder: embeddings, blocks, output.
+
+use crate::block::{attention, feed_forward, norm};
+use crate::tensors::{Slot, TensorRow, Weights, row};
+use crate::weights::Have;
+use crate::{Hyperparameters, ModelError};
+use gristmill_compute::{GraphBuilder, KvLayer, Value};
+
+/// Embeddings and norms of an architecture that norms before attention and before the feed-forward part only.
+pub(crate) const ROWS: &[TensorRow] = &[
+    row(Slot::TokenEmbd, "model.embed_tokens.weight"),
+    row(Slot::Output, "lm_head.weight").optional(),
+    row(Slot::OutputNorm, "model.norm.weight"),
+    row(Slot::AttnNorm, "model.layers.{}.input_layernorm.weight"),
+    row(Slot::FfnNorm, "model.layers.{}.post_attention_layernorm.weight"),
+];
+
+/// Builds the graph of a model for the builder's batch: logits `[n_vocab, n_outputs]`.
+///
+/// `caches` has one entry per layer.
+///
+/// # Errors
+/// A missing tensor or a number of caches that is not the number of layers. Mistakes in shapes are reported by
+/// [`GraphBuilder::finish`].
+pub fn build(
+    hparams: &Hyperparameters,
+    weights: &Weights,
+    caches: &[KvLayer],
+    graph: &mut GraphBuilder,
+) -> Result<Value, ModelError> {
+    if caches.len() != hparams.n_layers() || weights.blocks.len() != hparams.n_layers() {
+        return Err(ModelError::CacheLayers { expected: hparams.n_layers(), found: caches.len() });
+    }
+    let mut x = graph.embed(weights.token_embd.have(Slot::TokenEmbd)?);
+    if hparams.embedding_scale != 1.0 {
+        x = graph.scale(x, hparams.embedding_scale);
+    }
+    for (index, (block, cache)) in weights.blocks.iter().zip(caches).enumerate() {
+        graph.place(cache.k.device);
+        let layer = attention::Layer { hparams, index, block, cache, rope_freqs: weights.rope_freqs.as_ref() };
+        let normed = graph.rms_norm(x, Some(block.attn_norm.have(Slot::AttnNorm)?), hparams.norm_epsilon);
+        let mut attended = attention::build(graph, &layer, normed)?;
+        if index + 1 == hparams.n_layers() {
+            // What follows the last attention is only needed for the rows that are asked for.
+            attended = graph.select_outputs(attended);
+            x = graph.select_outputs(x);
+        }
+        let attended = norm::rms(graph, hparams, block.post_attention_norm.as_ref(), attended);
+        x = graph.add(x, attended);
+        let normed = graph.rms_norm(x, Some(block.ffn_norm.have(Slot::FfnNorm)?), hparams.norm_epsilon);
+        let fed = feed_forward::build(graph, hparams, block, normed)?;
+        let fed = norm::rms(graph, hparams, block.post_ffw_norm.as_ref(), fed);
+        x = graph.add(x, fed);
+    }
+    let normed = graph.rms_norm(x, Some(weights.output_norm.have(Slot::OutputNorm)?), hparams.norm_epsilon);
+    let output = weights.output.as_ref().map_or_else(|| weights.token_embd.have(Slot::TokenEmbd), Ok)?;
+    let mut logits = graph.matmul(output, normed);
+    if let Some(bias) = &weights.output_bias {
+        logits = graph.add_row(logits, bias);
+    }
+    Ok(match hparams.final_softcap {
+        Some(cap) => graph.softcap(logits, cap),
+        None => logits,
+    })
+}

@@ -1,0 +1,92 @@
+//! What can be wrong with a model's description.
+
+use gristmill_compute::ComputeError;
+
+/// Errors of this crate. Each names the key or tensor it is about.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// No architecture of this name, neither as `general.architecture` nor as a Hugging Face class.
+    #[error("architecture `{name}` is not supported (supported: {supported})")]
+    UnknownArchitecture {
+        /// The name that was looked up.
+        name: String,
+        /// All names that would have been understood, separated by commas.
+        supported: String,
+    },
+    /// A GGUF file of another kind, such as an adapter or an importance matrix.
+    #[error("this file is {kind}, not a model: {remedy}")]
+    NotAModel {
+        /// What the file is, with its article.
+        kind: &'static str,
+        /// What to do with it instead.
+        remedy: &'static str,
+    },
+    /// A metadata key is missing or has another type.
+    #[error(transparent)]
+    Metadata(#[from] gristmill_gguf::Error),
+    /// A metadata value that no model can have.
+    #[error("metadata key `{key}` is {value}: {reason}")]
+    Hyperparameter {
+        /// Full metadata key.
+        key: String,
+        /// The value found.
+        value: String,
+        /// Why it is refused, with the expected range where there is one.
+        reason: String,
+    },
+    /// A key of `config.json` is missing or has an unusable value.
+    #[error("config.json: `{key}` is {found}, expected {expected}")]
+    Config {
+        /// The key, with dots for nesting.
+        key: String,
+        /// What would have been right.
+        expected: &'static str,
+        /// What stands there, or `missing`.
+        found: String,
+    },
+    /// The file has metadata and a vocabulary but no tensors.
+    #[error("the file holds a vocabulary only and no weights: it can be tokenized with, but not run")]
+    VocabularyOnly,
+    /// A tensor the architecture needs is not there.
+    #[error("tensor `{name}` is missing (expected shape {expected:?})")]
+    MissingTensor {
+        /// GGUF name, or the checkpoint's name during conversion.
+        name: String,
+        /// Expected shape, contiguous dimension first.
+        expected: Vec<u64>,
+    },
+    /// A tensor has another shape than the hyperparameters ask for.
+    #[error("tensor `{name}` has shape {found:?}, expected {expected:?}")]
+    TensorShape {
+        /// GGUF name.
+        name: String,
+        /// Expected shape, contiguous dimension first.
+        expected: Vec<u64>,
+        /// The shape in the file.
+        found: Vec<u64>,
+    },
+    /// A tensor that the architecture has no use for.
+    #[error("tensor `{name}` of shape {found:?} is unknown to architecture `{architecture}` with {n_layers} layers")]
+    UnknownTensor {
+        /// GGUF name.
+        name: String,
+        /// Name of the architecture.
+        architecture: &'static str,
+        /// The shape in the file.
+        found: Vec<u64>,
+        /// Number of layers.
+        n_layers: usize,
+    },
+    /// The number of caches is not the number of layers.
+    #[error("{found} KV cache layers given for a model of {expected} layers")]
+    CacheLayers {
+        /// Layers of the model.
+        expected: usize,
+        /// Caches given.
+        found: usize,
+    },
+    /// The graph could not be built.
+    #[error(transparent)]
+    Compute(#[from] ComputeError),
+}
