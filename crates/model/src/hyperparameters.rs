@@ -255,7 +255,7 @@ impl Keys<'_> {
         let kv = "attention.head_count_kv";
         let n_head_kv = self.per_layer(kv, n_layers, MAX_HEADS)?.unwrap_or_else(|| n_head.clone());
         let windowed = if has_window { self.windowed(n_layers, architecture)? } else { vec![false; n_layers] };
-        if let Some(layer) = (0..n_layers).find(|&layer| n_head[layer] % n_head_kv[layer] != 0) {
+        if let Some(layer) = (0..n_layers).find(|&layer| !n_head[layer].is_multiple_of(n_head_kv[layer])) {
             let reason = format!("layer {layer} has {} heads, which it must divide", n_head[layer]);
             return Err(self.refused(kv, n_head_kv[layer], reason));
         }
@@ -289,7 +289,7 @@ impl Keys<'_> {
         let length = |suffix| match self.optional(suffix, MAX_HEAD_LENGTH)? {
             Some(0) => Err(self.refused(suffix, 0, "must not be 0")),
             Some(length) => Ok(length),
-            None if n_embd % n_head != 0 => {
+            None if !n_embd.is_multiple_of(n_head) => {
                 let reason = format!("is not divisible by {n_head} heads, and {} is missing", self.key(suffix));
                 Err(self.refused("embedding_length", n_embd, reason))
             }
@@ -304,7 +304,7 @@ impl Keys<'_> {
         if architecture.choices.rotates_whole_heads && n_rot != key_length {
             return Err(self.refused(suffix, n_rot, format!("must equal the head length {key_length}")));
         }
-        if n_rot == 0 || n_rot % 2 != 0 || n_rot > key_length {
+        if n_rot == 0 || !n_rot.is_multiple_of(2) || n_rot > key_length {
             return Err(self.refused(suffix, n_rot, format!("must be even and from 2 to the head length {key_length}")));
         }
         Ok(n_rot)

@@ -13,6 +13,7 @@ pub mod config;
 mod decoder;
 mod error;
 mod hyperparameters;
+mod random;
 mod tensors;
 mod weights;
 
@@ -21,6 +22,7 @@ pub use config::Config;
 pub use decoder::build;
 pub use error::ModelError;
 pub use hyperparameters::{Hyperparameters, LayerHyperparameters, MAX_LAYERS, RopeParameters, RopeScaling};
+pub use random::{RandomModel, RandomTensor, random_model};
 pub use tensors::{
     BlockWeights, Compute, Dim, Heads, Presence, RowTransform, Slot, Source, SpecSource, TensorRow, TensorSpec,
     Transform, Weights, tensor_specs,

@@ -259,7 +259,7 @@ impl TensorRow {
 }
 
 /// A tensor of one model: a row of the table, at a layer, with everything filled in.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct TensorSpec {
     /// Its place in the model.
     pub slot: Slot,
@@ -278,7 +278,7 @@ pub struct TensorSpec {
 }
 
 /// [`Source`] of one tensor.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum SpecSource {
     /// The tensor of this name in the checkpoint.
     Checkpoint(String),

@@ -29,6 +29,7 @@ pub struct Architecture {
 }
 
 /// A Hugging Face model class.
+#[derive(Debug)]
 pub struct Class {
     /// Its name in `architectures` of `config.json`.
     pub name: &'static str,

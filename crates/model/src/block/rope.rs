@@ -4,7 +4,7 @@ use crate::config::{Config, rope_number};
 use crate::hyperparameters::RopeScaling;
 use crate::{Hyperparameters, ModelError};
 use gristmill_compute::{Rope, Tensor, Yarn};
-use std::f64::consts::TAU;
+use std::f32::consts::TAU;
 
 /// The rotation of a layer. `divisors` is `rope_freqs`, `[n_rot / 2]`; windowed layers do without.
 pub(crate) fn of_layer(hparams: &Hyperparameters, layer: usize, divisors: Option<&Tensor>) -> Rope {
@@ -36,26 +36,49 @@ pub(crate) fn llama3_divisors(config: &Config, _: &Hyperparameters) -> Result<Op
     if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("llama3")) {
         return Ok(None);
     }
-    let number = |key, default| rope_number(rope, key).map(|value| value.unwrap_or(default));
+    let number = |key, default| rope_number(rope, key).map(|value| value.unwrap_or(default) as f32);
     let base = number("rope_theta", 10000.0)?;
     let factor = number("factor", 8.0)?;
     let low = number("low_freq_factor", 1.0)?;
     let high = number("high_freq_factor", 4.0)?;
     let context = number("original_max_position_embeddings", 8192.0)?;
     let n_dims = config.head_length()?;
+    // All in f32, as in the reference.
     let divisor = |dim: u32| {
-        // The frequency is rounded to f32 and the wavelength computed from it, as in the reference.
-        let exponent = dim as f32 / n_dims as f32;
-        let frequency = 1.0 / (base as f32).powf(exponent);
-        let wavelength = f64::from(TAU as f32 / frequency);
+        let frequency = 1.0 / base.powf(dim as f32 / n_dims as f32);
+        let wavelength = TAU / frequency;
         if wavelength < context / high {
             1.0
         } else if wavelength > context / low {
-            factor as f32
+            factor
         } else {
-            let share = ((context / wavelength - low) / (high - low)) as f32;
-            1.0 / ((1.0 - share) / factor as f32 + share)
+            let share = (context / wavelength - low) / (high - low);
+            1.0 / ((1.0 - share) / factor + share)
         }
     };
     Ok(Some((0..n_dims).step_by(2).map(divisor).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Case B30; the right values are recomputed there from the published formula.
+    #[test]
+    fn llama3_divisors_of_a_small_head() {
+        let text = r#"{"architectures": ["LlamaForCausalLM"], "head_dim": 16, "rope_theta": 500000.0,
+            "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192}}"#;
+        let config = Config::parse(text).unwrap();
+        let mut metadata = gristmill_gguf::Metadata::new();
+        metadata.set("general.architecture", "llama");
+        config.write_metadata(0, &mut metadata).unwrap();
+        let hparams = Hyperparameters::from_metadata(&metadata).unwrap();
+        let divisors = llama3_divisors(&config, &hparams).unwrap().unwrap();
+        let expected = [1.0, 1.0, 1.0, 1.0, 2.69453, 8.0, 8.0, 8.0];
+        assert_eq!(divisors.len(), expected.len());
+        for (divisor, expected) in divisors.iter().zip(expected) {
+            assert!((divisor - expected).abs() < 1e-5, "{divisors:?}");
+        }
+    }
 }
