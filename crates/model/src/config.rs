@@ -64,23 +64,57 @@ pub enum Rule {
 
 /// The entries of every architecture, before its own.
 const SHARED: &[Rule] = &[
-    Rule::U32 { key: "block_count", from: N_LAYERS },
+    Rule::U32 {
+        key: "block_count",
+        from: N_LAYERS,
+    },
     Rule::U32 {
         key: "context_length",
-        from: &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"],
+        from: &[
+            "max_position_embeddings",
+            "n_ctx",
+            "n_positions",
+            "max_length",
+            "max_sequence_length",
+            "model_max_length",
+        ],
     },
-    Rule::U32 { key: "embedding_length", from: &["hidden_size", "n_embd", "dim"] },
+    Rule::U32 {
+        key: "embedding_length",
+        from: &["hidden_size", "n_embd", "dim"],
+    },
     Rule::U32 {
         key: "feed_forward_length",
-        from: &["prefix_dense_intermediate_size", "dense_intermediate_size", "intermediate_size", "n_inner", "hidden_dim"],
+        from: &[
+            "prefix_dense_intermediate_size",
+            "dense_intermediate_size",
+            "intermediate_size",
+            "n_inner",
+            "hidden_dim",
+        ],
     },
-    Rule::U32 { key: "attention.head_count", from: &["num_attention_heads", "n_head", "n_heads"] },
-    Rule::U32 { key: "attention.head_count_kv", from: &["num_key_value_heads", "n_kv_heads"] },
+    Rule::U32 {
+        key: "attention.head_count",
+        from: &["num_attention_heads", "n_head", "n_heads"],
+    },
+    Rule::U32 {
+        key: "attention.head_count_kv",
+        from: &["num_key_value_heads", "n_kv_heads"],
+    },
     Rule::With(causality),
     Rule::With(rope_entries),
-    Rule::F32 { key: "attention.layer_norm_rms_epsilon", from: &["rms_norm_eps", "norm_eps"] },
-    Rule::U32 { key: "attention.key_length", from: &["head_dim"] },
-    Rule::U32 { key: "attention.value_length", from: &["head_dim"] },
+    Rule::F32 {
+        key: "attention.layer_norm_rms_epsilon",
+        from: &["rms_norm_eps", "norm_eps"],
+    },
+    Rule::U32 {
+        key: "attention.key_length",
+        from: &["head_dim"],
+    },
+    Rule::U32 {
+        key: "attention.value_length",
+        from: &["head_dim"],
+    },
     Rule::FileType,
 ];
 
@@ -95,7 +129,8 @@ pub struct Entries<'a> {
 impl Entries<'_> {
     /// Sets `PREFIX.suffix`, in place if it is there.
     pub fn set(&mut self, suffix: &str, value: impl Into<Entry>) {
-        self.metadata.set(format!("{}.{suffix}", self.prefix), value);
+        self.metadata
+            .set(format!("{}.{suffix}", self.prefix), value);
     }
 }
 
@@ -105,7 +140,8 @@ impl Config {
     /// # Errors
     /// Text that is no JSON object, no class name, or a class that is not supported.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
-        let whole = serde_json::from_str(text).map_err(|error| bad("(whole file)", "a JSON object", &error))?;
+        let whole = serde_json::from_str(text)
+            .map_err(|error| bad("(whole file)", "a JSON object", &error))?;
         let Value::Object(mut values) = whole else {
             return Err(bad("(whole file)", "a JSON object", &kind(&whole)));
         };
@@ -113,17 +149,30 @@ impl Config {
             Some(Value::Object(text)) => text.clone(),
             _ => Map::new(),
         };
-        let class = |values: &Map<String, Value>| values.get("architectures")?.get(0)?.as_str().map(str::to_owned);
+        let class = |values: &Map<String, Value>| {
+            values
+                .get("architectures")?
+                .get(0)?
+                .as_str()
+                .map(str::to_owned)
+        };
         let name = class(&text_config).or_else(|| class(&values));
         values.extend(text_config);
-        let name = name.ok_or_else(|| bad("architectures", "a list with the model's class", &"missing"))?;
+        let name =
+            name.ok_or_else(|| bad("architectures", "a list with the model's class", &"missing"))?;
         let known = arch::architecture_of_config(&name);
-        let (architecture, class) = known.ok_or_else(|| arch::unknown(&name, arch::class_names()))?;
+        let (architecture, class) =
+            known.ok_or_else(|| arch::unknown(&name, arch::class_names()))?;
         for (key, fallback) in class.defaults.iter().copied().flatten() {
             fallback.fill(key, &mut values);
         }
         let rope = RopeConfig::new(&values);
-        Ok(Self { values, architecture, class, rope })
+        Ok(Self {
+            values,
+            architecture,
+            class,
+            rope,
+        })
     }
 
     /// A value, if it is there and not `null`.
@@ -147,7 +196,9 @@ impl Config {
 
     /// Whether the output projection is the embedding matrix.
     pub fn ties_embeddings(&self) -> bool {
-        self.get("tie_word_embeddings").and_then(Value::as_bool).unwrap_or(false)
+        self.get("tie_word_embeddings")
+            .and_then(Value::as_bool)
+            .unwrap_or(false)
     }
 
     /// Parameters of rotary embeddings in layers with full attention.
@@ -165,7 +216,9 @@ impl Config {
         }
         let width = self.integer("hidden_size")?;
         let heads = self.integer("num_attention_heads")?;
-        let length = width.zip(heads).and_then(|(width, heads)| width.checked_div(heads));
+        let length = width
+            .zip(heads)
+            .and_then(|(width, heads)| width.checked_div(heads));
         length.ok_or_else(|| bad("head_dim", "a positive integer", &"missing"))
     }
 
@@ -174,15 +227,27 @@ impl Config {
     ///
     /// # Errors
     /// A missing value or one of another kind.
-    pub fn write_metadata(&self, file_type: u32, metadata: &mut Metadata) -> Result<(), ModelError> {
+    pub fn write_metadata(
+        &self,
+        file_type: u32,
+        metadata: &mut Metadata,
+    ) -> Result<(), ModelError> {
         for rule in SHARED.iter().chain(self.architecture.metadata) {
             self.apply(rule, file_type, metadata)?;
         }
         Ok(())
     }
 
-    fn apply(&self, rule: &Rule, file_type: u32, metadata: &mut Metadata) -> Result<(), ModelError> {
-        let mut entries = Entries { metadata, prefix: self.architecture.name };
+    fn apply(
+        &self,
+        rule: &Rule,
+        file_type: u32,
+        metadata: &mut Metadata,
+    ) -> Result<(), ModelError> {
+        let mut entries = Entries {
+            metadata,
+            prefix: self.architecture.name,
+        };
         match *rule {
             Rule::U32 { key, from } => {
                 if let Some((name, value)) = self.first(from) {
@@ -213,7 +278,10 @@ impl Config {
 impl Fallback {
     fn fill(self, key: &str, values: &mut Map<String, Value>) {
         let replaces_null = matches!(self, Fallback::SameAs(_) | Fallback::WidthPerHead);
-        if values.get(key).is_some_and(|value| !(value.is_null() && replaces_null)) {
+        if values
+            .get(key)
+            .is_some_and(|value| !(value.is_null() && replaces_null))
+        {
             return;
         }
         let integer = |key: &str| values.get(key).and_then(Value::as_u64);
@@ -245,14 +313,27 @@ struct RopeConfig {
 impl RopeConfig {
     fn new(values: &Map<String, Value>) -> Self {
         let (full, windowed) = ("full_attention", "sliding_attention");
-        let stated = values.get("rope_parameters").or_else(|| values.get("rope_scaling"));
-        let mut stated = stated.and_then(Value::as_object).cloned().unwrap_or_default();
+        let stated = values
+            .get("rope_parameters")
+            .or_else(|| values.get("rope_scaling"));
+        let mut stated = stated
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
         if stated.contains_key(full) || stated.contains_key(windowed) {
             let part = |name| stated.get(name).and_then(Value::as_object).cloned();
             let rest = || stated.clone();
-            return Self { full: part(full).unwrap_or_else(rest), windowed: part(windowed).unwrap_or_default() };
+            return Self {
+                full: part(full).unwrap_or_else(rest),
+                windowed: part(windowed).unwrap_or_default(),
+            };
         }
-        let first = |keys: &[&str]| keys.iter().find_map(|key| values.get(*key)).filter(|value| !value.is_null()).cloned();
+        let first = |keys: &[&str]| {
+            keys.iter()
+                .find_map(|key| values.get(*key))
+                .filter(|value| !value.is_null())
+                .cloned()
+        };
         let mut mirror = |key: &str, value: Option<Value>| {
             if let Some(value) = value
                 && !stated.contains_key(key)
@@ -260,16 +341,39 @@ impl RopeConfig {
                 stated.insert(key.to_owned(), value);
             }
         };
-        mirror("rope_theta", first(&["global_rope_theta", "rope_global_theta", "rope_theta_global", "rope_theta", "rotary_emb_base"]));
-        mirror("original_max_position_embeddings", first(&["original_max_position_embeddings"]));
+        mirror(
+            "rope_theta",
+            first(&[
+                "global_rope_theta",
+                "rope_global_theta",
+                "rope_theta_global",
+                "rope_theta",
+                "rotary_emb_base",
+            ]),
+        );
+        mirror(
+            "original_max_position_embeddings",
+            first(&["original_max_position_embeddings"]),
+        );
         if let Some(old_name) = stated.get("type").cloned()
             && !stated.contains_key("rope_type")
         {
             stated.insert("rope_type".to_owned(), old_name);
         }
-        let local = first(&["local_rope_theta", "rope_local_theta", "rope_theta_local", "swa_rope_theta", "rope_local_base_freq"]);
-        let windowed = local.map(|theta| Map::from_iter([("rope_theta".to_owned(), theta)])).unwrap_or_default();
-        Self { full: stated, windowed }
+        let local = first(&[
+            "local_rope_theta",
+            "rope_local_theta",
+            "rope_theta_local",
+            "swa_rope_theta",
+            "rope_local_base_freq",
+        ]);
+        let windowed = local
+            .map(|theta| Map::from_iter([("rope_theta".to_owned(), theta)]))
+            .unwrap_or_default();
+        Self {
+            full: stated,
+            windowed,
+        }
     }
 }
 
@@ -279,7 +383,9 @@ impl RopeConfig {
 /// A value of another kind.
 pub(crate) fn rope_number(rope: &Map<String, Value>, key: &str) -> Result<Option<f64>, ModelError> {
     let value = rope.get(key).filter(|value| !value.is_null());
-    value.map(|value| number(&format!("rope_scaling.{key}"), value)).transpose()
+    value
+        .map(|value| number(&format!("rope_scaling.{key}"), value))
+        .transpose()
 }
 
 fn causality(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
@@ -299,7 +405,11 @@ fn rope_entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelE
         }
         (Some("yarn"), Some(factor)) => yarn_entries(rope, factor, entries)?,
         (Some(long @ ("su" | "longrope")), _) => {
-            return Err(bad("rope_scaling.rope_type", "none, linear, yarn or llama3", &format!("`{long}`")));
+            return Err(bad(
+                "rope_scaling.rope_type",
+                "none, linear, yarn or llama3",
+                &format!("`{long}`"),
+            ));
         }
         // `llama3` becomes a tensor; the others change nothing within the trained context.
         _ => {}
@@ -313,13 +423,24 @@ fn rope_entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelE
     Ok(())
 }
 
-fn yarn_entries(rope: &Map<String, Value>, factor: f64, entries: &mut Entries<'_>) -> Result<(), ModelError> {
+fn yarn_entries(
+    rope: &Map<String, Value>,
+    factor: f64,
+    entries: &mut Entries<'_>,
+) -> Result<(), ModelError> {
     let key = "original_max_position_embeddings";
     let original = rope.get(key).unwrap_or(&Value::Null);
     entries.set("rope.scaling.type", "yarn");
     entries.set("rope.scaling.factor", factor as f32);
-    entries.set("rope.scaling.original_context_length", integer(&format!("rope_scaling.{key}"), original)?);
-    let attention = if rope.contains_key("attention_factor") { "attention_factor" } else { "attn_factor" };
+    entries.set(
+        "rope.scaling.original_context_length",
+        integer(&format!("rope_scaling.{key}"), original)?,
+    );
+    let attention = if rope.contains_key("attention_factor") {
+        "attention_factor"
+    } else {
+        "attn_factor"
+    };
     for (suffix, name) in [
         ("yarn_ext_factor", "extrapolation_factor"),
         ("yarn_attn_factor", attention),
@@ -334,19 +455,31 @@ fn yarn_entries(rope: &Map<String, Value>, factor: f64, entries: &mut Entries<'_
 }
 
 /// `rope.dimension_count`: the whole head.
-pub(crate) fn rotary_dimensions(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
+pub(crate) fn rotary_dimensions(
+    config: &Config,
+    entries: &mut Entries<'_>,
+) -> Result<(), ModelError> {
     entries.set("rope.dimension_count", config.head_length()?);
     Ok(())
 }
 
 fn integer(key: &str, value: &Value) -> Result<u32, ModelError> {
-    let whole = |number: f64| (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number)).then_some(number as u32);
-    let found = value.as_u64().and_then(|number| u32::try_from(number).ok()).or_else(|| whole(value.as_f64()?));
+    let whole = |number: f64| {
+        (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number))
+            .then_some(number as u32)
+    };
+    let found = value
+        .as_u64()
+        .and_then(|number| u32::try_from(number).ok())
+        .or_else(|| whole(value.as_f64()?));
     found.ok_or_else(|| bad(key, "a non-negative integer", &kind(value)))
 }
 
 fn number(key: &str, value: &Value) -> Result<f64, ModelError> {
-    value.as_f64().filter(|number| number.is_finite()).ok_or_else(|| bad(key, "a number", &kind(value)))
+    value
+        .as_f64()
+        .filter(|number| number.is_finite())
+        .ok_or_else(|| bad(key, "a number", &kind(value)))
 }
 
 /// A value as errors show it: short ones themselves, long ones by kind.
@@ -361,5 +494,9 @@ fn kind(value: &Value) -> String {
 }
 
 fn bad(key: &str, expected: &'static str, found: &dyn std::fmt::Display) -> ModelError {
-    ModelError::Config { key: key.to_owned(), expected, found: found.to_string() }
+    ModelError::Config {
+        key: key.to_owned(),
+        expected,
+        found: found.to_string(),
+    }
 }

@@ -12,7 +12,10 @@ pub(crate) const ROWS: &[TensorRow] = &[
     row(Slot::Output, "lm_head.weight").optional(),
     row(Slot::OutputNorm, "model.norm.weight"),
     row(Slot::AttnNorm, "model.layers.{}.input_layernorm.weight"),
-    row(Slot::FfnNorm, "model.layers.{}.post_attention_layernorm.weight"),
+    row(
+        Slot::FfnNorm,
+        "model.layers.{}.post_attention_layernorm.weight",
+    ),
 ];
 
 /// Builds the graph of a model for the builder's batch: logits `[n_vocab, n_outputs]`.
@@ -29,7 +32,10 @@ pub fn build(
     graph: &mut GraphBuilder,
 ) -> Result<Value, ModelError> {
     if caches.len() != hparams.n_layers() || weights.blocks.len() != hparams.n_layers() {
-        return Err(ModelError::CacheLayers { expected: hparams.n_layers(), found: caches.len() });
+        return Err(ModelError::CacheLayers {
+            expected: hparams.n_layers(),
+            found: caches.len(),
+        });
     }
     let mut x = graph.embed(weights.token_embd.have(Slot::TokenEmbd)?);
     if hparams.embedding_scale != 1.0 {
@@ -37,8 +43,18 @@ pub fn build(
     }
     for (index, (block, cache)) in weights.blocks.iter().zip(caches).enumerate() {
         graph.place(cache.k.device);
-        let layer = attention::Layer { hparams, index, block, cache, rope_freqs: weights.rope_freqs.as_ref() };
-        let normed = graph.rms_norm(x, Some(block.attn_norm.have(Slot::AttnNorm)?), hparams.norm_epsilon);
+        let layer = attention::Layer {
+            hparams,
+            index,
+            block,
+            cache,
+            rope_freqs: weights.rope_freqs.as_ref(),
+        };
+        let normed = graph.rms_norm(
+            x,
+            Some(block.attn_norm.have(Slot::AttnNorm)?),
+            hparams.norm_epsilon,
+        );
         let mut attended = attention::build(graph, &layer, normed)?;
         if index + 1 == hparams.n_layers() {
             // What follows the last attention is only needed for the rows that are asked for.
@@ -47,13 +63,24 @@ pub fn build(
         }
         let attended = norm::rms(graph, hparams, block.post_attention_norm.as_ref(), attended);
         x = graph.add(x, attended);
-        let normed = graph.rms_norm(x, Some(block.ffn_norm.have(Slot::FfnNorm)?), hparams.norm_epsilon);
+        let normed = graph.rms_norm(
+            x,
+            Some(block.ffn_norm.have(Slot::FfnNorm)?),
+            hparams.norm_epsilon,
+        );
         let fed = feed_forward::build(graph, hparams, block, normed)?;
         let fed = norm::rms(graph, hparams, block.post_ffw_norm.as_ref(), fed);
         x = graph.add(x, fed);
     }
-    let normed = graph.rms_norm(x, Some(weights.output_norm.have(Slot::OutputNorm)?), hparams.norm_epsilon);
-    let output = weights.output.as_ref().map_or_else(|| weights.token_embd.have(Slot::TokenEmbd), Ok)?;
+    let normed = graph.rms_norm(
+        x,
+        Some(weights.output_norm.have(Slot::OutputNorm)?),
+        hparams.norm_epsilon,
+    );
+    let output = weights
+        .output
+        .as_ref()
+        .map_or_else(|| weights.token_embd.have(Slot::TokenEmbd), Ok)?;
     let mut logits = graph.matmul(output, normed);
     if let Some(bias) = &weights.output_bias {
         logits = graph.add_row(logits, bias);

@@ -46,7 +46,9 @@ pub enum ModelError {
         found: String,
     },
     /// The file has metadata and a vocabulary but no tensors.
-    #[error("the file holds a vocabulary only and no weights: it can be tokenized with, but not run")]
+    #[error(
+        "the file holds a vocabulary only and no weights: it can be tokenized with, but not run"
+    )]
     VocabularyOnly,
     /// A tensor the architecture needs is not there.
     #[error("tensor `{name}` is missing (expected shape {expected:?})")]
@@ -67,7 +69,9 @@ pub enum ModelError {
         found: Vec<u64>,
     },
     /// A tensor that the architecture has no use for.
-    #[error("tensor `{name}` of shape {found:?} is unknown to architecture `{architecture}` with {n_layers} layers")]
+    #[error(
+        "tensor `{name}` of shape {found:?} is unknown to architecture `{architecture}` with {n_layers} layers"
+    )]
     UnknownTensor {
         /// GGUF name.
         name: String,

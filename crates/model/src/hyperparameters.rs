@@ -1,7 +1,7 @@
 //! The facts of one model, read from metadata and validated: what passes here cannot overflow later.
 
-use crate::arch::{self, Architecture, AttentionScale};
 use crate::ModelError;
+use crate::arch::{self, Architecture, AttentionScale};
 use gristmill_compute::Yarn;
 use gristmill_gguf::{Metadata, Value};
 use std::fmt::Display;
@@ -107,11 +107,16 @@ impl Hyperparameters {
     /// a value out of range, each naming the key.
     pub fn from_metadata(metadata: &Metadata) -> Result<Self, ModelError> {
         let architecture = architecture_of(metadata)?;
-        let keys = Keys { metadata, prefix: architecture.name };
+        let keys = Keys {
+            metadata,
+            prefix: architecture.name,
+        };
         let n_layers = keys.required("block_count", MAX_LAYERS)?;
         let n_embd = keys.required("embedding_length", MAX_WIDTH)?;
         let window = match architecture.choices.window {
-            Some(_) => keys.optional("attention.sliding_window", u32::MAX as usize)?.filter(|&window| window > 0),
+            Some(_) => keys
+                .optional("attention.sliding_window", u32::MAX as usize)?
+                .filter(|&window| window > 0),
             None => None,
         };
         let layers = keys.layers(n_layers, window.is_some(), architecture)?;
@@ -135,13 +140,21 @@ impl Hyperparameters {
             attention_scale: keys
                 .float("attention.scale", f32::MIN_POSITIVE..=f32::MAX)?
                 .unwrap_or(1.0 / (attention_scale as f32).sqrt()),
-            embedding_scale: if architecture.choices.scaled_embeddings { (n_embd as f32).sqrt() } else { 1.0 },
-            final_softcap: keys.float("final_logit_softcapping", 0.0..=f32::MAX)?.filter(|&cap| cap > 0.0),
+            embedding_scale: if architecture.choices.scaled_embeddings {
+                (n_embd as f32).sqrt()
+            } else {
+                1.0
+            },
+            final_softcap: keys
+                .float("final_logit_softcapping", 0.0..=f32::MAX)?
+                .filter(|&cap| cap > 0.0),
             window,
             rope,
             window_rope: match architecture.choices.window {
                 Some(choice) => RopeParameters {
-                    freq_base: keys.float("rope.freq_base_swa", 1.0..=f32::MAX)?.unwrap_or(choice.freq_base),
+                    freq_base: keys
+                        .float("rope.freq_base_swa", 1.0..=f32::MAX)?
+                        .unwrap_or(choice.freq_base),
                     scaling: RopeScaling::None,
                     attention_factor: 1.0,
                 },
@@ -166,7 +179,10 @@ impl Hyperparameters {
 
     /// The window of a layer, if it has one.
     pub fn window_of(&self, layer: usize) -> Option<usize> {
-        self.layers.get(layer).filter(|layer| layer.windowed).and(self.window)
+        self.layers
+            .get(layer)
+            .filter(|layer| layer.windowed)
+            .and(self.window)
     }
 }
 
@@ -174,9 +190,15 @@ fn architecture_of(metadata: &Metadata) -> Result<&'static Architecture, ModelEr
     let kind = metadata.str("general.type")?.unwrap_or("model");
     let name = metadata.required_str("general.architecture")?;
     let (kind, remedy) = match (kind, name) {
-        ("adapter", _) => ("an adapter", "give the base model and load this file beside it"),
+        ("adapter", _) => (
+            "an adapter",
+            "give the base model and load this file beside it",
+        ),
         ("imatrix", _) => ("an importance matrix", "give it to quantize with --imatrix"),
-        ("mmproj", _) | (_, "clip") => ("a multimodal projector", "give the text model and load this file beside it"),
+        ("mmproj", _) | (_, "clip") => (
+            "a multimodal projector",
+            "give the text model and load this file beside it",
+        ),
         _ => return arch::architecture(name).ok_or_else(|| arch::unknown(name, arch::names())),
     };
     Err(ModelError::NotAModel { kind, remedy })
@@ -194,13 +216,29 @@ impl Keys<'_> {
     }
 
     fn refused(&self, suffix: &str, value: impl Display, reason: impl Into<String>) -> ModelError {
-        ModelError::Hyperparameter { key: self.key(suffix), value: value.to_string(), reason: reason.into() }
+        ModelError::Hyperparameter {
+            key: self.key(suffix),
+            value: value.to_string(),
+            reason: reason.into(),
+        }
     }
 
-    fn checked(&self, suffix: &str, value: u32, range: std::ops::RangeInclusive<usize>) -> Result<usize, ModelError> {
-        usize::try_from(value).ok().filter(|value| range.contains(value)).ok_or_else(|| {
-            self.refused(suffix, value, format!("must be from {} to {}", range.start(), range.end()))
-        })
+    fn checked(
+        &self,
+        suffix: &str,
+        value: u32,
+        range: std::ops::RangeInclusive<usize>,
+    ) -> Result<usize, ModelError> {
+        usize::try_from(value)
+            .ok()
+            .filter(|value| range.contains(value))
+            .ok_or_else(|| {
+                self.refused(
+                    suffix,
+                    value,
+                    format!("must be from {} to {}", range.start(), range.end()),
+                )
+            })
     }
 
     fn required(&self, suffix: &str, max: usize) -> Result<usize, ModelError> {
@@ -210,24 +248,47 @@ impl Keys<'_> {
 
     fn optional(&self, suffix: &str, max: usize) -> Result<Option<usize>, ModelError> {
         let value = self.metadata.u32(&self.key(suffix))?;
-        value.map(|value| self.checked(suffix, value, 0..=max)).transpose()
+        value
+            .map(|value| self.checked(suffix, value, 0..=max))
+            .transpose()
     }
 
-    fn float(&self, suffix: &str, range: std::ops::RangeInclusive<f32>) -> Result<Option<f32>, ModelError> {
-        let Some(value) = self.metadata.f32(&self.key(suffix))? else { return Ok(None) };
+    fn float(
+        &self,
+        suffix: &str,
+        range: std::ops::RangeInclusive<f32>,
+    ) -> Result<Option<f32>, ModelError> {
+        let Some(value) = self.metadata.f32(&self.key(suffix))? else {
+            return Ok(None);
+        };
         if range.contains(&value) {
             return Ok(Some(value));
         }
-        Err(self.refused(suffix, value, format!("must be from {:e} to {:e}", range.start(), range.end())))
+        Err(self.refused(
+            suffix,
+            value,
+            format!("must be from {:e} to {:e}", range.start(), range.end()),
+        ))
     }
 
-    fn required_float(&self, suffix: &str, range: std::ops::RangeInclusive<f32>) -> Result<f32, ModelError> {
-        let missing = || gristmill_gguf::Error::MissingKey { key: self.key(suffix) };
+    fn required_float(
+        &self,
+        suffix: &str,
+        range: std::ops::RangeInclusive<f32>,
+    ) -> Result<f32, ModelError> {
+        let missing = || gristmill_gguf::Error::MissingKey {
+            key: self.key(suffix),
+        };
         Ok(self.float(suffix, range)?.ok_or_else(missing)?)
     }
 
     /// A number for each layer, from a scalar or an array.
-    fn per_layer(&self, suffix: &str, n_layers: usize, max: usize) -> Result<Option<Vec<usize>>, ModelError> {
+    fn per_layer(
+        &self,
+        suffix: &str,
+        n_layers: usize,
+        max: usize,
+    ) -> Result<Option<Vec<usize>>, ModelError> {
         let key = self.key(suffix);
         let values = match self.metadata.get(&key) {
             None => return Ok(None),
@@ -238,7 +299,9 @@ impl Keys<'_> {
             let reason = format!("the model has {n_layers} layers");
             return Err(self.refused(suffix, format!("an array of {}", values.len()), reason));
         }
-        let checked = values.into_iter().map(|value| self.checked(suffix, value, 1..=max));
+        let checked = values
+            .into_iter()
+            .map(|value| self.checked(suffix, value, 1..=max));
         checked.collect::<Result<_, _>>().map(Some)
     }
 
@@ -248,15 +311,32 @@ impl Keys<'_> {
         has_window: bool,
         architecture: &Architecture,
     ) -> Result<Vec<LayerHyperparameters>, ModelError> {
-        let missing = |suffix| gristmill_gguf::Error::MissingKey { key: self.key(suffix) };
+        let missing = |suffix| gristmill_gguf::Error::MissingKey {
+            key: self.key(suffix),
+        };
         let (head_count, width) = ("attention.head_count", "feed_forward_length");
-        let n_head = self.per_layer(head_count, n_layers, MAX_HEADS)?.ok_or_else(|| missing(head_count))?;
-        let n_ff = self.per_layer(width, n_layers, MAX_WIDTH)?.ok_or_else(|| missing(width))?;
+        let n_head = self
+            .per_layer(head_count, n_layers, MAX_HEADS)?
+            .ok_or_else(|| missing(head_count))?;
+        let n_ff = self
+            .per_layer(width, n_layers, MAX_WIDTH)?
+            .ok_or_else(|| missing(width))?;
         let kv = "attention.head_count_kv";
-        let n_head_kv = self.per_layer(kv, n_layers, MAX_HEADS)?.unwrap_or_else(|| n_head.clone());
-        let windowed = if has_window { self.windowed(n_layers, architecture)? } else { vec![false; n_layers] };
-        if let Some(layer) = (0..n_layers).find(|&layer| !n_head[layer].is_multiple_of(n_head_kv[layer])) {
-            let reason = format!("layer {layer} has {} heads, which it must divide", n_head[layer]);
+        let n_head_kv = self
+            .per_layer(kv, n_layers, MAX_HEADS)?
+            .unwrap_or_else(|| n_head.clone());
+        let windowed = if has_window {
+            self.windowed(n_layers, architecture)?
+        } else {
+            vec![false; n_layers]
+        };
+        if let Some(layer) =
+            (0..n_layers).find(|&layer| !n_head[layer].is_multiple_of(n_head_kv[layer]))
+        {
+            let reason = format!(
+                "layer {layer} has {} heads, which it must divide",
+                n_head[layer]
+            );
             return Err(self.refused(kv, n_head_kv[layer], reason));
         }
         let layers = (0..n_layers).map(|layer| LayerHyperparameters {
@@ -269,7 +349,11 @@ impl Keys<'_> {
     }
 
     /// Which layers are windowed: stated one by one, or all but every n-th.
-    fn windowed(&self, n_layers: usize, architecture: &Architecture) -> Result<Vec<bool>, ModelError> {
+    fn windowed(
+        &self,
+        n_layers: usize,
+        architecture: &Architecture,
+    ) -> Result<Vec<bool>, ModelError> {
         let suffix = "attention.sliding_window_pattern";
         let key = self.key(suffix);
         if let Some(Value::Array(_)) = self.metadata.get(&key) {
@@ -280,9 +364,14 @@ impl Keys<'_> {
             }
             return Ok(layers);
         }
-        let default = architecture.choices.window.map_or(1, |choice| choice.pattern);
+        let default = architecture
+            .choices
+            .window
+            .map_or(1, |choice| choice.pattern);
         let pattern = self.optional(suffix, u32::MAX as usize)?.unwrap_or(default);
-        Ok((0..n_layers).map(|layer| pattern == 0 || layer % pattern < pattern - 1).collect())
+        Ok((0..n_layers)
+            .map(|layer| pattern == 0 || layer % pattern < pattern - 1)
+            .collect())
     }
 
     fn head_lengths(&self, n_embd: usize, n_head: usize) -> Result<(usize, usize), ModelError> {
@@ -290,22 +379,38 @@ impl Keys<'_> {
             Some(0) => Err(self.refused(suffix, 0, "must not be 0")),
             Some(length) => Ok(length),
             None if !n_embd.is_multiple_of(n_head) => {
-                let reason = format!("is not divisible by {n_head} heads, and {} is missing", self.key(suffix));
+                let reason = format!(
+                    "is not divisible by {n_head} heads, and {} is missing",
+                    self.key(suffix)
+                );
                 Err(self.refused("embedding_length", n_embd, reason))
             }
             None => Ok(n_embd / n_head),
         };
-        Ok((length("attention.key_length")?, length("attention.value_length")?))
+        Ok((
+            length("attention.key_length")?,
+            length("attention.value_length")?,
+        ))
     }
 
     fn rotated(&self, key_length: usize, architecture: &Architecture) -> Result<usize, ModelError> {
         let suffix = "rope.dimension_count";
-        let n_rot = self.optional(suffix, MAX_HEAD_LENGTH)?.unwrap_or(key_length);
+        let n_rot = self
+            .optional(suffix, MAX_HEAD_LENGTH)?
+            .unwrap_or(key_length);
         if architecture.choices.rotates_whole_heads && n_rot != key_length {
-            return Err(self.refused(suffix, n_rot, format!("must equal the head length {key_length}")));
+            return Err(self.refused(
+                suffix,
+                n_rot,
+                format!("must equal the head length {key_length}"),
+            ));
         }
         if n_rot == 0 || !n_rot.is_multiple_of(2) || n_rot > key_length {
-            return Err(self.refused(suffix, n_rot, format!("must be even and from 2 to the head length {key_length}")));
+            return Err(self.refused(
+                suffix,
+                n_rot,
+                format!("must be even and from 2 to the head length {key_length}"),
+            ));
         }
         Ok(n_rot)
     }
@@ -323,12 +428,22 @@ impl Keys<'_> {
             "linear" if factor == 1.0 => RopeScaling::None,
             "linear" => RopeScaling::Linear { factor },
             "yarn" => self.yarn(factor)?,
-            other => return Err(self.refused(suffix, format!("`{other}`"), "must be none, linear or yarn")),
+            other => {
+                return Err(self.refused(
+                    suffix,
+                    format!("`{other}`"),
+                    "must be none, linear or yarn",
+                ));
+            }
         };
         Ok(RopeParameters {
-            freq_base: self.float("rope.freq_base", 1.0..=f32::MAX)?.unwrap_or(10000.0),
+            freq_base: self
+                .float("rope.freq_base", 1.0..=f32::MAX)?
+                .unwrap_or(10000.0),
             scaling,
-            attention_factor: self.float("rope.scaling.attn_factor", 0.0..=f32::MAX)?.unwrap_or(1.0),
+            attention_factor: self
+                .float("rope.scaling.attn_factor", 0.0..=f32::MAX)?
+                .unwrap_or(1.0),
         })
     }
 
@@ -338,9 +453,15 @@ impl Keys<'_> {
         Ok(RopeScaling::Yarn {
             factor,
             original_context: original.filter(|&length| length > 0).unwrap_or(context),
-            extrapolation_factor: self.float("rope.scaling.yarn_ext_factor", 0.0..=f32::MAX)?.unwrap_or(1.0),
-            beta_fast: self.float("rope.scaling.yarn_beta_fast", f32::MIN_POSITIVE..=f32::MAX)?.unwrap_or(32.0),
-            beta_slow: self.float("rope.scaling.yarn_beta_slow", f32::MIN_POSITIVE..=f32::MAX)?.unwrap_or(1.0),
+            extrapolation_factor: self
+                .float("rope.scaling.yarn_ext_factor", 0.0..=f32::MAX)?
+                .unwrap_or(1.0),
+            beta_fast: self
+                .float("rope.scaling.yarn_beta_fast", f32::MIN_POSITIVE..=f32::MAX)?
+                .unwrap_or(32.0),
+            beta_slow: self
+                .float("rope.scaling.yarn_beta_slow", f32::MIN_POSITIVE..=f32::MAX)?
+                .unwrap_or(1.0),
             magnitude: self
                 .float("rope.scaling.yarn_attn_factor", 0.0..=f32::MAX)?
                 .unwrap_or_else(|| Yarn::magnitude(factor)),

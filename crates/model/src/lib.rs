@@ -21,10 +21,12 @@ pub use arch::{ARCHITECTURES, Architecture, architecture, architecture_of_config
 pub use config::Config;
 pub use decoder::build;
 pub use error::ModelError;
-pub use hyperparameters::{Hyperparameters, LayerHyperparameters, MAX_LAYERS, RopeParameters, RopeScaling};
+pub use hyperparameters::{
+    Hyperparameters, LayerHyperparameters, MAX_LAYERS, RopeParameters, RopeScaling,
+};
 pub use random::{RandomModel, RandomTensor, random_model};
 pub use tensors::{
-    BlockWeights, Compute, Dim, Heads, Presence, RowTransform, Slot, Source, SpecSource, TensorRow, TensorSpec,
-    Transform, Weights, tensor_specs,
+    BlockWeights, Compute, Dim, Heads, Presence, RowTransform, Slot, Source, SpecSource, TensorRow,
+    TensorSpec, Transform, Weights, tensor_specs,
 };
 pub use weights::check_tensors;

@@ -36,7 +36,10 @@ pub struct RandomTensor {
 ///
 /// # Errors
 /// None for a sound architecture: what its configuration or hyperparameters refuse.
-pub fn random_model(architecture: &'static Architecture, seed: u64) -> Result<RandomModel, ModelError> {
+pub fn random_model(
+    architecture: &'static Architecture,
+    seed: u64,
+) -> Result<RandomModel, ModelError> {
     let class = architecture.classes.first().map_or("", |class| class.name);
     let text = CONFIG.replacen('{', &format!("{{\"architectures\": [\"{class}\"],"), 1);
     let config = Config::parse(&text)?;
@@ -44,10 +47,16 @@ pub fn random_model(architecture: &'static Architecture, seed: u64) -> Result<Ra
     metadata.set("general.architecture", architecture.name);
     config.write_metadata(0, &mut metadata)?;
     // Without a list of tokens the size of the vocabulary must be said.
-    metadata.set(format!("{}.vocab_size", architecture.name), config.integer("vocab_size")?.unwrap_or(1));
+    metadata.set(
+        format!("{}.vocab_size", architecture.name),
+        config.integer("vocab_size")?.unwrap_or(1),
+    );
     let hparams = Hyperparameters::from_metadata(&metadata)?;
     let mut random = Random(seed);
-    let tensors = tensor_specs(&hparams).into_iter().map(|spec| random.tensor(spec)).collect();
+    let tensors = tensor_specs(&hparams)
+        .into_iter()
+        .map(|spec| random.tensor(spec))
+        .collect();
     Ok(RandomModel { metadata, tensors })
 }
 
@@ -78,8 +87,14 @@ impl Random {
             _ if spec.name.ends_with(".bias") => (0.0, 0.1),
             _ => (0.0, 1.0 / (row_len as f32).sqrt()),
         };
-        let values = (0..n_values).map(|_| mean + deviation * self.value()).collect();
-        RandomTensor { name: spec.name, dims: spec.dims, values }
+        let values = (0..n_values)
+            .map(|_| mean + deviation * self.value())
+            .collect();
+        RandomTensor {
+            name: spec.name,
+            dims: spec.dims,
+            values,
+        }
     }
 }
 
@@ -93,7 +108,10 @@ mod tests {
         for architecture in ARCHITECTURES {
             let model = random_model(architecture, 1).unwrap();
             let hparams = Hyperparameters::from_metadata(&model.metadata).unwrap();
-            let tensors = model.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice()));
+            let tensors = model
+                .tensors
+                .iter()
+                .map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice()));
             let present = check_tensors(&hparams, tensors).unwrap();
             assert_eq!(present.len(), model.tensors.len(), "{}", architecture.name);
             let again = random_model(architecture, 1).unwrap();

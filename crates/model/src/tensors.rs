@@ -238,18 +238,31 @@ fn optional(_: &Hyperparameters, _: usize) -> Presence {
 
 /// A required tensor that is copied from the checkpoint's `name`.
 pub const fn row(slot: Slot, name: &'static str) -> TensorRow {
-    TensorRow { slot, source: Source::Checkpoint(name), transform: Transform::None, presence: required }
+    TensorRow {
+        slot,
+        source: Source::Checkpoint(name),
+        transform: Transform::None,
+        presence: required,
+    }
 }
 
 /// An optional tensor that is computed from the configuration.
 pub const fn computed(slot: Slot, compute: Compute) -> TensorRow {
-    TensorRow { slot, source: Source::Computed(compute), transform: Transform::None, presence: optional }
+    TensorRow {
+        slot,
+        source: Source::Computed(compute),
+        transform: Transform::None,
+        presence: optional,
+    }
 }
 
 impl TensorRow {
     /// The same row for a tensor that may be missing.
     pub const fn optional(self) -> TensorRow {
-        TensorRow { presence: optional, ..self }
+        TensorRow {
+            presence: optional,
+            ..self
+        }
     }
 
     /// The same row with a transform.
@@ -305,9 +318,13 @@ pub enum RowTransform {
 /// Every tensor a model has or may have, blocks in order between the model's own in table order.
 pub fn tensor_specs(hparams: &Hyperparameters) -> Vec<TensorSpec> {
     let rows = || hparams.architecture.tensors.iter().copied().flatten();
-    let of_model = rows().filter(|row| !row.slot.in_block()).filter_map(|row| row.spec(hparams, None));
+    let of_model = rows()
+        .filter(|row| !row.slot.in_block())
+        .filter_map(|row| row.spec(hparams, None));
     let of_blocks = (0..hparams.layers.len()).flat_map(|layer| {
-        rows().filter(|row| row.slot.in_block()).filter_map(move |row| row.spec(hparams, Some(layer)))
+        rows()
+            .filter(|row| row.slot.in_block())
+            .filter_map(move |row| row.spec(hparams, Some(layer)))
     });
     of_model.chain(of_blocks).collect()
 }
@@ -325,17 +342,28 @@ impl TensorRow {
             slot: self.slot,
             layer,
             name,
-            dims: self.slot.shape().iter().map(|dim| dim.extent(hparams, at)).collect(),
+            dims: self
+                .slot
+                .shape()
+                .iter()
+                .map(|dim| dim.extent(hparams, at))
+                .collect(),
             source: match self.source {
-                Source::Checkpoint(name) => SpecSource::Checkpoint(name.replace("{}", &at.to_string())),
+                Source::Checkpoint(name) => {
+                    SpecSource::Checkpoint(name.replace("{}", &at.to_string()))
+                }
                 Source::Computed(compute) => SpecSource::Computed(compute),
             },
             transform: match self.transform {
                 Transform::None => RowTransform::None,
                 Transform::AddOne => RowTransform::AddOne,
                 Transform::FirstRows => RowTransform::FirstRows,
-                Transform::HalvesToPairs(Heads::Query) => RowTransform::HalvesToPairs { n_heads: heads.n_head },
-                Transform::HalvesToPairs(Heads::KeyValue) => RowTransform::HalvesToPairs { n_heads: heads.n_head_kv },
+                Transform::HalvesToPairs(Heads::Query) => RowTransform::HalvesToPairs {
+                    n_heads: heads.n_head,
+                },
+                Transform::HalvesToPairs(Heads::KeyValue) => RowTransform::HalvesToPairs {
+                    n_heads: heads.n_head_kv,
+                },
             },
             required: presence == Presence::Required,
         })

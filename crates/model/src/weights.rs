@@ -50,7 +50,10 @@ impl Weights {
         hparams: &Hyperparameters,
         mut lookup: impl FnMut(&TensorSpec) -> Option<Tensor>,
     ) -> Result<Self, ModelError> {
-        let mut weights = Self { blocks: vec![Default::default(); hparams.n_layers()], ..Self::default() };
+        let mut weights = Self {
+            blocks: vec![Default::default(); hparams.n_layers()],
+            ..Self::default()
+        };
         for spec in tensor_specs(hparams) {
             match lookup(&spec) {
                 Some(tensor) => {
@@ -85,12 +88,18 @@ impl TensorSpec {
 
 /// A shape without the ones at its end.
 fn trimmed(dims: &[u64]) -> &[u64] {
-    let end = dims.iter().rposition(|&extent| extent != 1).map_or(1, |last| last + 1);
+    let end = dims
+        .iter()
+        .rposition(|&extent| extent != 1)
+        .map_or(1, |last| last + 1);
     &dims[..end.min(dims.len())]
 }
 
 fn missing(spec: &TensorSpec) -> ModelError {
-    ModelError::MissingTensor { name: spec.name.clone(), expected: spec.dims.clone() }
+    ModelError::MissingTensor {
+        name: spec.name.clone(),
+        expected: spec.dims.clone(),
+    }
 }
 
 /// A tensor that the graph needs; `bind` has made sure of it for weights that come from there.
@@ -101,7 +110,10 @@ pub(crate) trait Have {
 
 impl Have for Option<Tensor> {
     fn have(&self, slot: Slot) -> Result<&Tensor, ModelError> {
-        let missing = || ModelError::MissingTensor { name: slot.name().to_owned(), expected: Vec::new() };
+        let missing = || ModelError::MissingTensor {
+            name: slot.name().to_owned(),
+            expected: Vec::new(),
+        };
         self.as_ref().ok_or_else(missing)
     }
 }

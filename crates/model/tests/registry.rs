@@ -3,26 +3,43 @@
 use gristmill_compute::{BatchShape, BufferId, GraphBuilder, KvLayer, Shape, Tensor};
 use gristmill_gguf::{Metadata, Value};
 use gristmill_model::{
-    ARCHITECTURES, Config, Hyperparameters, ModelError, RandomModel, Weights, architecture, architecture_of_config, build,
-    check_tensors, random_model, tensor_specs,
+    ARCHITECTURES, Config, Hyperparameters, ModelError, RandomModel, Weights, architecture,
+    architecture_of_config, build, check_tensors, random_model, tensor_specs,
 };
 
 fn handle(dims: &[usize]) -> Tensor {
     let shape = Shape::new(dims).unwrap();
-    Tensor { device: 0, buffer: BufferId(0), offset: 0, ty: gristmill_quant::F32, shape }
+    Tensor {
+        device: 0,
+        buffer: BufferId(0),
+        offset: 0,
+        ty: gristmill_quant::F32,
+        shape,
+    }
 }
 
 fn shapes(model: &RandomModel) -> Vec<(&str, &[u64])> {
-    model.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice())).collect()
+    model
+        .tensors
+        .iter()
+        .map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice()))
+        .collect()
 }
 
 #[test]
 fn registry_is_sorted_and_names_are_unique() {
-    assert!(ARCHITECTURES.windows(2).all(|pair| pair[0].name < pair[1].name));
+    assert!(
+        ARCHITECTURES
+            .windows(2)
+            .all(|pair| pair[0].name < pair[1].name)
+    );
     for known in ARCHITECTURES {
         assert_eq!(architecture(known.name).unwrap().name, known.name);
         for class in known.classes {
-            assert_eq!(architecture_of_config(class.name).unwrap().0.name, known.name);
+            assert_eq!(
+                architecture_of_config(class.name).unwrap().0.name,
+                known.name
+            );
         }
     }
 }
@@ -48,15 +65,36 @@ fn every_architecture_builds_a_graph_with_and_without_optional_tensors() {
                 })
                 .collect();
             for (n_tokens, n_outputs) in [(5, 2), (1, 1), (3, 3)] {
-                let batch = BatchShape { n_tokens, n_outputs, n_sequences: 1, max_pages: 2 };
+                let batch = BatchShape {
+                    n_tokens,
+                    n_outputs,
+                    n_sequences: 1,
+                    max_pages: 2,
+                };
                 let mut graph = GraphBuilder::new(batch);
                 let logits = build(&hparams, &weights, &caches, &mut graph).unwrap();
-                assert_eq!(graph.shape(logits).dims(), [hparams.n_vocab, n_outputs, 1, 1], "{}", known.name);
+                assert_eq!(
+                    graph.shape(logits).dims(),
+                    [hparams.n_vocab, n_outputs, 1, 1],
+                    "{}",
+                    known.name
+                );
                 graph.finish(&[logits]).unwrap();
             }
-            let mut graph = GraphBuilder::new(BatchShape { n_tokens: 1, n_outputs: 1, n_sequences: 1, max_pages: 2 });
+            let mut graph = GraphBuilder::new(BatchShape {
+                n_tokens: 1,
+                n_outputs: 1,
+                n_sequences: 1,
+                max_pages: 2,
+            });
             let too_few = build(&hparams, &weights, &caches[1..], &mut graph);
-            assert!(matches!(too_few, Err(ModelError::CacheLayers { expected: 7, found: 6 })));
+            assert!(matches!(
+                too_few,
+                Err(ModelError::CacheLayers {
+                    expected: 7,
+                    found: 6
+                })
+            ));
         }
     }
 }
@@ -81,12 +119,21 @@ fn a_missing_tensor_a_wrong_shape_and_an_unknown_tensor_are_named() {
         let mut bent = all.clone();
         bent[0].1 = &[32, 97];
         let error = check_tensors(&hparams, bent).unwrap_err().to_string();
-        assert_eq!(error, "tensor `token_embd.weight` has shape [32, 97], expected [32, 96]");
+        assert_eq!(
+            error,
+            "tensor `token_embd.weight` has shape [32, 97], expected [32, 96]"
+        );
         let mut more = all.clone();
         more.push(("blk.7.attn_q.weight", &[1, 2]));
         let error = check_tensors(&hparams, more).unwrap_err().to_string();
-        assert!(error.starts_with("tensor `blk.7.attn_q.weight` of shape [1, 2] is unknown"), "{error}");
-        assert!(matches!(check_tensors(&hparams, []), Err(ModelError::VocabularyOnly)));
+        assert!(
+            error.starts_with("tensor `blk.7.attn_q.weight` of shape [1, 2] is unknown"),
+            "{error}"
+        );
+        assert!(matches!(
+            check_tensors(&hparams, []),
+            Err(ModelError::VocabularyOnly)
+        ));
     }
 }
 
@@ -121,15 +168,28 @@ fn hostile() -> Vec<Value> {
 #[test]
 fn hostile_metadata_is_refused_or_harmless() {
     let extra = [
-        "attention.scale", "attention.sliding_window", "attention.sliding_window_pattern", "final_logit_softcapping",
-        "rope.freq_base_swa", "rope.scaling.type", "rope.scaling.factor", "rope.scale_linear", "rope.dimension_count",
-        "rope.scaling.original_context_length", "rope.scaling.yarn_attn_factor", "attention.key_length",
+        "attention.scale",
+        "attention.sliding_window",
+        "attention.sliding_window_pattern",
+        "final_logit_softcapping",
+        "rope.freq_base_swa",
+        "rope.scaling.type",
+        "rope.scaling.factor",
+        "rope.scale_linear",
+        "rope.dimension_count",
+        "rope.scaling.original_context_length",
+        "rope.scaling.yarn_attn_factor",
+        "attention.key_length",
     ];
     let mut n_refused = 0;
     for known in ARCHITECTURES {
         let sound = random_model(known, 7).unwrap().metadata;
         let mut keys: Vec<String> = sound.iter().map(|(key, _)| key.to_owned()).collect();
-        keys.extend(extra.iter().map(|suffix| format!("{}.{suffix}", known.name)));
+        keys.extend(
+            extra
+                .iter()
+                .map(|suffix| format!("{}.{suffix}", known.name)),
+        );
         keys.push("tokenizer.ggml.tokens".to_owned());
         for key in keys {
             for value in hostile() {
@@ -146,10 +206,22 @@ fn hostile_metadata_is_refused_or_harmless() {
 }
 
 fn usable(metadata: &Metadata) -> bool {
-    let Ok(hparams) = Hyperparameters::from_metadata(metadata) else { return false };
+    let Ok(hparams) = Hyperparameters::from_metadata(metadata) else {
+        return false;
+    };
     for spec in tensor_specs(&hparams) {
-        assert!(spec.dims.iter().all(|&extent| extent > 0), "{}: {:?}", spec.name, spec.dims);
-        assert!(spec.dims.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent)).is_some());
+        assert!(
+            spec.dims.iter().all(|&extent| extent > 0),
+            "{}: {:?}",
+            spec.name,
+            spec.dims
+        );
+        assert!(
+            spec.dims
+                .iter()
+                .try_fold(1u64, |product, &extent| product.checked_mul(extent))
+                .is_some()
+        );
     }
     assert!(hparams.attention_scale.is_finite() && hparams.attention_scale > 0.0);
     true
@@ -157,14 +229,22 @@ fn usable(metadata: &Metadata) -> bool {
 
 #[test]
 fn refusals_name_key_value_and_reason() {
-    let sound = random_model(architecture("llama").unwrap(), 7).unwrap().metadata;
+    let sound = random_model(architecture("llama").unwrap(), 7)
+        .unwrap()
+        .metadata;
     let refused = |key: &str, value: Value| {
         let mut metadata = sound.clone();
         metadata.set(key, value);
-        Hyperparameters::from_metadata(&metadata).unwrap_err().to_string()
+        Hyperparameters::from_metadata(&metadata)
+            .unwrap_err()
+            .to_string()
     };
     let cases = [
-        ("llama.block_count", Value::U32(513), "metadata key `llama.block_count` is 513: must be from 1 to 512"),
+        (
+            "llama.block_count",
+            Value::U32(513),
+            "metadata key `llama.block_count` is 513: must be from 1 to 512",
+        ),
         (
             "llama.attention.head_count_kv",
             Value::U32(3),
@@ -198,22 +278,46 @@ fn other_kinds_of_files_and_unknown_architectures_are_told_apart() {
         for (key, value) in entries {
             metadata.set(*key, *value);
         }
-        Hyperparameters::from_metadata(&metadata).unwrap_err().to_string()
+        Hyperparameters::from_metadata(&metadata)
+            .unwrap_err()
+            .to_string()
     };
-    let adapter = error(&[("general.type", "adapter"), ("general.architecture", "llama")]);
-    assert!(adapter.starts_with("this file is an adapter, not a model"), "{adapter}");
+    let adapter = error(&[
+        ("general.type", "adapter"),
+        ("general.architecture", "llama"),
+    ]);
+    assert!(
+        adapter.starts_with("this file is an adapter, not a model"),
+        "{adapter}"
+    );
     let projector = error(&[("general.architecture", "clip")]);
-    assert!(projector.starts_with("this file is a multimodal projector, not a model"), "{projector}");
+    assert!(
+        projector.starts_with("this file is a multimodal projector, not a model"),
+        "{projector}"
+    );
     let unknown = error(&[("general.architecture", "gpt9")]);
-    assert_eq!(unknown, "architecture `gpt9` is not supported (supported: gemma3, llama, qwen2, qwen3)");
-    let unknown = Config::parse(r#"{"architectures": ["Gpt9ForCausalLM"]}"#).unwrap_err().to_string();
-    assert!(unknown.starts_with("architecture `Gpt9ForCausalLM` is not supported (supported: Gemma3ForCausalLM"));
+    assert_eq!(
+        unknown,
+        "architecture `gpt9` is not supported (supported: gemma3, llama, qwen2, qwen3)"
+    );
+    let unknown = Config::parse(r#"{"architectures": ["Gpt9ForCausalLM"]}"#)
+        .unwrap_err()
+        .to_string();
+    assert!(unknown.starts_with(
+        "architecture `Gpt9ForCausalLM` is not supported (supported: Gemma3ForCausalLM"
+    ));
 }
 
 #[test]
 fn hostile_configurations_are_errors() {
     for text in [
-        "", "[]", "{", "null", "{}", r#"{"architectures": []}"#, r#"{"architectures": [3]}"#,
+        "",
+        "[]",
+        "{",
+        "null",
+        "{}",
+        r#"{"architectures": []}"#,
+        r#"{"architectures": [3]}"#,
         r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": "wide"}"#,
         r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": -1}"#,
         r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 1e30}"#,
@@ -222,7 +326,8 @@ fn hostile_configurations_are_errors() {
         r#"{"architectures": ["LlamaForCausalLM"], "rope_scaling": {"type": "longrope"}}"#,
         r#"{"architectures": ["LlamaForCausalLM"], "num_attention_heads": 0, "head_dim": null}"#,
     ] {
-        let written = Config::parse(text).and_then(|config| config.write_metadata(0, &mut Metadata::new()));
+        let written =
+            Config::parse(text).and_then(|config| config.write_metadata(0, &mut Metadata::new()));
         assert!(written.is_err(), "{text}");
     }
 }

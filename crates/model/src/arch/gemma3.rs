@@ -1,20 +1,29 @@
 //! Gemma 3, the text model.
 
 use super::{Architecture, AttentionScale, Choices, Class, LLAMA_CHOICES, WindowChoice};
+use crate::ModelError;
 use crate::block::{attention, feed_forward};
 use crate::config::{Config, Entries, Fallback, Rule};
 use crate::tensors::{Slot, TensorRow, Transform, row};
-use crate::ModelError;
 use gristmill_compute::{Activation, RopeStyle};
 
 pub static GEMMA3: Architecture = Architecture {
     name: "gemma3",
     classes: &[
-        Class { name: "Gemma3ForCausalLM", defaults: &[DEFAULTS] },
-        Class { name: "Gemma3ForConditionalGeneration", defaults: &[DEFAULTS] },
+        Class {
+            name: "Gemma3ForCausalLM",
+            defaults: &[DEFAULTS],
+        },
+        Class {
+            name: "Gemma3ForConditionalGeneration",
+            defaults: &[DEFAULTS],
+        },
     ],
     metadata: &[
-        Rule::F32Unless0 { key: "final_logit_softcapping", from: &["final_logit_softcapping"] },
+        Rule::F32Unless0 {
+            key: "final_logit_softcapping",
+            from: &["final_logit_softcapping"],
+        },
         Rule::With(window),
     ],
     tensors: &[
@@ -29,7 +38,10 @@ pub static GEMMA3: Architecture = Architecture {
         scaled_embeddings: true,
         // The 27B model divides by its width per head, not by the length of its heads.
         attention_scale: AttentionScale::WidthAt { n_layers: 62 },
-        window: Some(WindowChoice { pattern: 6, freq_base: 10000.0 }),
+        window: Some(WindowChoice {
+            pattern: 6,
+            freq_base: 10000.0,
+        }),
         ..LLAMA_CHOICES
     },
 };
@@ -53,12 +65,26 @@ const DEFAULTS: &[(&str, Fallback)] = &[
 /// Norms are stored as their distance from 1, and the embeddings may have more rows than the vocabulary.
 const ROWS: &[TensorRow] = &[
     row(Slot::TokenEmbd, "model.embed_tokens.weight").transformed(Transform::FirstRows),
-    row(Slot::Output, "lm_head.weight").transformed(Transform::FirstRows).optional(),
+    row(Slot::Output, "lm_head.weight")
+        .transformed(Transform::FirstRows)
+        .optional(),
     row(Slot::OutputNorm, "model.norm.weight").transformed(Transform::AddOne),
     row(Slot::AttnNorm, "model.layers.{}.input_layernorm.weight").transformed(Transform::AddOne),
-    row(Slot::PostAttentionNorm, "model.layers.{}.post_attention_layernorm.weight").transformed(Transform::AddOne),
-    row(Slot::FfnNorm, "model.layers.{}.pre_feedforward_layernorm.weight").transformed(Transform::AddOne),
-    row(Slot::PostFfwNorm, "model.layers.{}.post_feedforward_layernorm.weight").transformed(Transform::AddOne),
+    row(
+        Slot::PostAttentionNorm,
+        "model.layers.{}.post_attention_layernorm.weight",
+    )
+    .transformed(Transform::AddOne),
+    row(
+        Slot::FfnNorm,
+        "model.layers.{}.pre_feedforward_layernorm.weight",
+    )
+    .transformed(Transform::AddOne),
+    row(
+        Slot::PostFfwNorm,
+        "model.layers.{}.post_feedforward_layernorm.weight",
+    )
+    .transformed(Transform::AddOne),
 ];
 
 fn window(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {

@@ -16,7 +16,10 @@ pub static LLAMA: Architecture = Architecture {
                 &[
                     ("intermediate_size", Fallback::Integer(11008)),
                     ("max_position_embeddings", Fallback::Integer(2048)),
-                    ("num_key_value_heads", Fallback::SameAs("num_attention_heads")),
+                    (
+                        "num_key_value_heads",
+                        Fallback::SameAs("num_attention_heads"),
+                    ),
                     ("head_dim", Fallback::WidthPerHead),
                 ],
             ],
@@ -34,22 +37,38 @@ pub static LLAMA: Architecture = Architecture {
         },
     ],
     metadata: &[
-        Rule::U32 { key: "vocab_size", from: &["vocab_size"] },
+        Rule::U32 {
+            key: "vocab_size",
+            from: &["vocab_size"],
+        },
         Rule::With(config::rotary_dimensions),
     ],
     tensors: &[
         decoder::ROWS,
         // Rotary dimensions are stored in pairs, the checkpoint has them in halves.
-        &attention::rows(Transform::HalvesToPairs(Heads::Query), Transform::HalvesToPairs(Heads::KeyValue)),
-        &attention::bias_rows(Transform::HalvesToPairs(Heads::Query), Transform::HalvesToPairs(Heads::KeyValue)),
+        &attention::rows(
+            Transform::HalvesToPairs(Heads::Query),
+            Transform::HalvesToPairs(Heads::KeyValue),
+        ),
+        &attention::bias_rows(
+            Transform::HalvesToPairs(Heads::Query),
+            Transform::HalvesToPairs(Heads::KeyValue),
+        ),
         feed_forward::ROWS,
         feed_forward::BIAS_ROWS,
         &[
-            row(Slot::AttnOutputBias, "model.layers.{}.self_attn.o_proj.bias").optional(),
+            row(
+                Slot::AttnOutputBias,
+                "model.layers.{}.self_attn.o_proj.bias",
+            )
+            .optional(),
             computed(Slot::RopeFreqs, rope::llama3_divisors),
         ],
     ],
-    choices: Choices { rotates_whole_heads: true, ..LLAMA_CHOICES },
+    choices: Choices {
+        rotates_whole_heads: true,
+        ..LLAMA_CHOICES
+    },
 };
 
 const DEFAULTS: &[(&str, Fallback)] = &[

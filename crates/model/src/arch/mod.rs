@@ -87,33 +87,52 @@ const LLAMA_CHOICES: Choices = Choices {
 
 impl std::fmt::Debug for Architecture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Architecture").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Architecture")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
 /// The architecture of this `general.architecture`.
 pub fn architecture(name: &str) -> Option<&'static Architecture> {
-    ARCHITECTURES.iter().copied().find(|architecture| architecture.name == name)
+    ARCHITECTURES
+        .iter()
+        .copied()
+        .find(|architecture| architecture.name == name)
 }
 
 /// The architecture and class of this Hugging Face class name.
 pub fn architecture_of_config(class: &str) -> Option<(&'static Architecture, &'static Class)> {
     ARCHITECTURES.iter().find_map(|architecture| {
-        architecture.classes.iter().find(|known| known.name == class).map(|class| (*architecture, class))
+        architecture
+            .classes
+            .iter()
+            .find(|known| known.name == class)
+            .map(|class| (*architecture, class))
     })
 }
 
 /// All names of architectures.
 pub fn names() -> Vec<&'static str> {
-    ARCHITECTURES.iter().map(|architecture| architecture.name).collect()
+    ARCHITECTURES
+        .iter()
+        .map(|architecture| architecture.name)
+        .collect()
 }
 
 /// All names of Hugging Face classes.
 pub fn class_names() -> Vec<&'static str> {
-    ARCHITECTURES.iter().flat_map(|architecture| architecture.classes).map(|class| class.name).collect()
+    ARCHITECTURES
+        .iter()
+        .flat_map(|architecture| architecture.classes)
+        .map(|class| class.name)
+        .collect()
 }
 
 /// The error for a name that is not among `supported`.
 pub(crate) fn unknown(name: &str, supported: Vec<&'static str>) -> ModelError {
-    ModelError::UnknownArchitecture { name: name.to_owned(), supported: supported.join(", ") }
+    ModelError::UnknownArchitecture {
+        name: name.to_owned(),
+        supported: supported.join(", "),
+    }
 }

@@ -9,7 +9,10 @@ use gristmill_compute::RopeStyle;
 
 pub static QWEN2: Architecture = Architecture {
     name: "qwen2",
-    classes: &[Class { name: "Qwen2ForCausalLM", defaults: &[DEFAULTS] }],
+    classes: &[Class {
+        name: "Qwen2ForCausalLM",
+        defaults: &[DEFAULTS],
+    }],
     metadata: &[],
     tensors: &[
         decoder::ROWS,
@@ -22,7 +25,10 @@ pub static QWEN2: Architecture = Architecture {
 };
 
 /// The choices of the whole family.
-pub(super) const QWEN_CHOICES: Choices = Choices { rope_style: RopeStyle::NeoX, ..LLAMA_CHOICES };
+pub(super) const QWEN_CHOICES: Choices = Choices {
+    rope_style: RopeStyle::NeoX,
+    ..LLAMA_CHOICES
+};
 
 /// What the family's configurations mean where they are silent.
 pub(super) const DEFAULTS: &[(&str, Fallback)] = &[

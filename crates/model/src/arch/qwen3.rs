@@ -9,7 +9,10 @@ use crate::tensors::Transform;
 
 pub static QWEN3: Architecture = Architecture {
     name: "qwen3",
-    classes: &[Class { name: "Qwen3ForCausalLM", defaults: &[&[("head_dim", Fallback::Integer(128))], DEFAULTS] }],
+    classes: &[Class {
+        name: "Qwen3ForCausalLM",
+        defaults: &[&[("head_dim", Fallback::Integer(128))], DEFAULTS],
+    }],
     metadata: &[],
     tensors: &[
         decoder::ROWS,

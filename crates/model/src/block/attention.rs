@@ -19,8 +19,12 @@ pub(crate) const fn rows(queries: Transform, keys: Transform) -> [TensorRow; 4] 
 /// Biases of queries, keys and values, where an architecture may have them.
 pub(crate) const fn bias_rows(queries: Transform, keys: Transform) -> [TensorRow; 3] {
     [
-        row(Slot::AttnQBias, "model.layers.{}.self_attn.q_proj.bias").transformed(queries).optional(),
-        row(Slot::AttnKBias, "model.layers.{}.self_attn.k_proj.bias").transformed(keys).optional(),
+        row(Slot::AttnQBias, "model.layers.{}.self_attn.q_proj.bias")
+            .transformed(queries)
+            .optional(),
+        row(Slot::AttnKBias, "model.layers.{}.self_attn.k_proj.bias")
+            .transformed(keys)
+            .optional(),
         row(Slot::AttnVBias, "model.layers.{}.self_attn.v_proj.bias").optional(),
     ]
 }
@@ -43,23 +47,48 @@ pub(crate) struct Layer<'a> {
 }
 
 /// `[n_embd, n_tokens] -> [n_embd, n_tokens]`; keys and values go to the cache first.
-pub(crate) fn build(graph: &mut GraphBuilder, layer: &Layer<'_>, x: Value) -> Result<Value, ModelError> {
+pub(crate) fn build(
+    graph: &mut GraphBuilder,
+    layer: &Layer<'_>,
+    x: Value,
+) -> Result<Value, ModelError> {
     let (hparams, block) = (layer.hparams, layer.block);
     let heads = hparams.layers.get(layer.index).copied().unwrap_or_default();
     let rope = rope::of_layer(hparams, layer.index, layer.rope_freqs);
     let n_tokens = graph.shape(x).dims()[1];
 
-    let q = linear(graph, block.attn_q.have(Slot::AttnQ)?, block.attn_q_bias.as_ref(), x);
-    let q = graph.reshape(q, Shape::new(&[hparams.key_length, heads.n_head, n_tokens])?);
+    let q = linear(
+        graph,
+        block.attn_q.have(Slot::AttnQ)?,
+        block.attn_q_bias.as_ref(),
+        x,
+    );
+    let q = graph.reshape(
+        q,
+        Shape::new(&[hparams.key_length, heads.n_head, n_tokens])?,
+    );
     let q = norm::rms(graph, hparams, block.attn_q_norm.as_ref(), q);
     let q = graph.rope(q, &rope);
 
-    let k = linear(graph, block.attn_k.have(Slot::AttnK)?, block.attn_k_bias.as_ref(), x);
-    let k = graph.reshape(k, Shape::new(&[hparams.key_length, heads.n_head_kv, n_tokens])?);
+    let k = linear(
+        graph,
+        block.attn_k.have(Slot::AttnK)?,
+        block.attn_k_bias.as_ref(),
+        x,
+    );
+    let k = graph.reshape(
+        k,
+        Shape::new(&[hparams.key_length, heads.n_head_kv, n_tokens])?,
+    );
     let k = norm::rms(graph, hparams, block.attn_k_norm.as_ref(), k);
     let k = graph.rope(k, &rope);
 
-    let v = linear(graph, block.attn_v.have(Slot::AttnV)?, block.attn_v_bias.as_ref(), x);
+    let v = linear(
+        graph,
+        block.attn_v.have(Slot::AttnV)?,
+        block.attn_v_bias.as_ref(),
+        x,
+    );
     graph.store_kv(layer.cache, k, v);
 
     let attended = graph.attention(
@@ -76,5 +105,10 @@ pub(crate) fn build(graph: &mut GraphBuilder, layer: &Layer<'_>, x: Value) -> Re
             causal: true,
         },
     );
-    Ok(linear(graph, block.attn_output.have(Slot::AttnOutput)?, block.attn_output_bias.as_ref(), attended))
+    Ok(linear(
+        graph,
+        block.attn_output.have(Slot::AttnOutput)?,
+        block.attn_output_bias.as_ref(),
+        attended,
+    ))
 }

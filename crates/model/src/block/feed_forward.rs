@@ -27,8 +27,23 @@ pub(crate) fn build(
     block: &BlockWeights,
     x: Value,
 ) -> Result<Value, ModelError> {
-    let gate = linear(graph, block.ffn_gate.have(Slot::FfnGate)?, block.ffn_gate_bias.as_ref(), x);
-    let up = linear(graph, block.ffn_up.have(Slot::FfnUp)?, block.ffn_up_bias.as_ref(), x);
+    let gate = linear(
+        graph,
+        block.ffn_gate.have(Slot::FfnGate)?,
+        block.ffn_gate_bias.as_ref(),
+        x,
+    );
+    let up = linear(
+        graph,
+        block.ffn_up.have(Slot::FfnUp)?,
+        block.ffn_up_bias.as_ref(),
+        x,
+    );
     let gated = graph.glu(gate, up, hparams.architecture.choices.activation);
-    Ok(linear(graph, block.ffn_down.have(Slot::FfnDown)?, block.ffn_down_bias.as_ref(), gated))
+    Ok(linear(
+        graph,
+        block.ffn_down.have(Slot::FfnDown)?,
+        block.ffn_down_bias.as_ref(),
+        gated,
+    ))
 }

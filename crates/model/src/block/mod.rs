@@ -8,7 +8,12 @@ pub mod rope;
 use gristmill_compute::{GraphBuilder, Tensor, Value};
 
 /// `weight` times `x`, plus the bias where there is one: `[n_in, n_tokens] -> [n_out, n_tokens]`.
-pub(crate) fn linear(graph: &mut GraphBuilder, weight: &Tensor, bias: Option<&Tensor>, x: Value) -> Value {
+pub(crate) fn linear(
+    graph: &mut GraphBuilder,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    x: Value,
+) -> Value {
     let product = graph.matmul(weight, x);
     match bias {
         Some(bias) => graph.add_row(product, bias),

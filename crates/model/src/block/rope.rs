@@ -12,8 +12,21 @@ pub(crate) fn of_layer(hparams: &Hyperparameters, layer: usize, divisors: Option
     let (freq_scale, yarn) = match parameters.scaling {
         RopeScaling::None => (1.0, None),
         RopeScaling::Linear { factor } => (1.0 / factor, None),
-        RopeScaling::Yarn { factor, original_context, extrapolation_factor, beta_fast, beta_slow, magnitude } => {
-            let yarn = Yarn { ext_factor: extrapolation_factor, attn_factor: magnitude, beta_fast, beta_slow, original_context };
+        RopeScaling::Yarn {
+            factor,
+            original_context,
+            extrapolation_factor,
+            beta_fast,
+            beta_slow,
+            magnitude,
+        } => {
+            let yarn = Yarn {
+                ext_factor: extrapolation_factor,
+                attn_factor: magnitude,
+                beta_fast,
+                beta_slow,
+                original_context,
+            };
             (1.0 / factor, Some(yarn))
         }
     };
@@ -23,14 +36,19 @@ pub(crate) fn of_layer(hparams: &Hyperparameters, layer: usize, divisors: Option
         freq_base: parameters.freq_base,
         freq_scale,
         yarn,
-        factors: divisors.filter(|_| hparams.window_of(layer).is_none()).copied(),
+        factors: divisors
+            .filter(|_| hparams.window_of(layer).is_none())
+            .copied(),
         attn_factor: parameters.attention_factor,
     }
 }
 
 /// Divisors of the frequencies under Llama 3's scaling: 1 for short wavelengths, `factor` for long ones, in between
 /// a blend that is linear in the number of rotations within the original context.
-pub(crate) fn llama3_divisors(config: &Config, _: &Hyperparameters) -> Result<Option<Vec<f32>>, ModelError> {
+pub(crate) fn llama3_divisors(
+    config: &Config,
+    _: &Hyperparameters,
+) -> Result<Option<Vec<f32>>, ModelError> {
     let rope = config.rope();
     let kind = rope.get("rope_type").and_then(|kind| kind.as_str());
     if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("llama3")) {
