@@ -1,0 +1,245 @@
+//! The reference's ids for its own vocabularies (`golden/tokens`) and for the tiny checkpoints
+//! (`golden/convert`).
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gristmill_gguf::Model;
+use gristmill_tokenizer::{EncodeOptions, Tokenizer};
+use serde_json::Value;
+
+/// Vocabularies of kinds that are implemented.
+const VOCABULARIES: &[&str] = &[
+    "deepseek-llm",
+    "falcon",
+    "gpt-2",
+    "llama-bpe",
+    "llama-spm",
+    "phi-3",
+    "qwen2",
+    "starcoder",
+];
+
+/// Checkpoints of kinds that are implemented.
+const CHECKPOINTS: &[&str] = &[
+    "gemma2",
+    "gemma3_text",
+    "gpt2",
+    "granite",
+    "llama",
+    "llama-split",
+    "llama-tied-mistral",
+    "mixtral",
+    "olmo2",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "starcoder2",
+];
+
+/// The folder of golden data, or none after saying so; with `CI=true` its absence is an error.
+pub(crate) fn golden(part: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("GRISTMILL_GOLDEN").map_or_else(
+        || {
+            PathBuf::from(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../../shared/golden"
+            ))
+        },
+        PathBuf::from,
+    );
+    let folder = root.join(part);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("golden data absent: {}", folder.display());
+    assert!(
+        std::env::var("CI").is_err(),
+        "golden data absent: {}",
+        folder.display()
+    );
+    None
+}
+
+pub(crate) fn tokenizer(path: &Path) -> Arc<Tokenizer> {
+    let model = Model::open(path).unwrap();
+    Arc::new(Tokenizer::from_metadata(model.metadata()).unwrap())
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn ids(value: &Value) -> Vec<u32> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|id| id.as_u64().unwrap() as u32)
+        .collect()
+}
+
+const PLAIN: EncodeOptions = EncodeOptions {
+    add_special: false,
+    parse_special: false,
+};
+const PARSED: EncodeOptions = EncodeOptions {
+    add_special: false,
+    parse_special: true,
+};
+
+#[test]
+fn input_and_output_pairs() {
+    let Some(folder) = golden("tokens") else {
+        return;
+    };
+    let mut n_compared = 0;
+    for name in VOCABULARIES {
+        let file = |end: &str| folder.join(format!("ggml-vocab-{name}.gguf{end}"));
+        let tokenizer = tokenizer(&file(""));
+        let input = std::fs::read_to_string(file(".inp")).unwrap();
+        let output = std::fs::read_to_string(file(".out")).unwrap();
+        let texts: Vec<&str> = input.split("\n__ggml_vocab_test__\n").collect();
+        let lines: Vec<&str> = output.lines().collect();
+        // What follows the last separator is no case.
+        assert_eq!(texts.len() - 1, lines.len(), "{name}");
+        for (text, line) in texts.iter().zip(lines) {
+            let expected: Vec<u32> = line
+                .split_whitespace()
+                .map(|id| id.parse().unwrap())
+                .collect();
+            assert_eq!(tokenizer.encode(text, PLAIN), expected, "{name}: {text:?}");
+            n_compared += 1;
+        }
+    }
+    println!("golden comparisons: {n_compared}");
+}
+
+#[test]
+fn fuzz_corpus() {
+    let Some(folder) = golden("tokens") else {
+        return;
+    };
+    let corpus = json(&folder.join("fuzz.json"));
+    let texts: HashMap<u64, &str> = corpus
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| (case["n"].as_u64().unwrap(), case["text"].as_str().unwrap()))
+        .collect();
+    let mut n_compared = 0;
+    let mut differences = Vec::new();
+    for name in VOCABULARIES {
+        let tokenizer = tokenizer(&folder.join(format!("ggml-vocab-{name}.gguf")));
+        let results = json(&folder.join(format!("{name}.ids.json")));
+        for result in results["results"].as_array().unwrap() {
+            let text = texts[&result["n"].as_u64().unwrap()];
+            let plain = ids(&result["ids"]);
+            let parsed = result
+                .get("ids_parse_special")
+                .map_or_else(|| plain.clone(), ids);
+            let shown = match result.get("detok_hex") {
+                Some(hex) => bytes_of_hex(hex.as_str().unwrap()),
+                None => text.as_bytes().to_vec(),
+            };
+            let ours = (
+                tokenizer.encode(text, PLAIN),
+                tokenizer.encode(text, PARSED),
+                tokenizer.detokenize(&plain, true),
+            );
+            let expected = (plain, parsed, shown);
+            if ours != expected {
+                differences.push(format!(
+                    "{name}: {text:?}\n  ours {ours:?}\n  theirs {expected:?}"
+                ));
+            }
+            n_compared += 3;
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "{} differences\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+    println!("golden comparisons: {n_compared}");
+}
+
+fn bytes_of_hex(hex: &str) -> Vec<u8> {
+    (0..hex.len())
+        .step_by(2)
+        .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap())
+        .collect()
+}
+
+#[test]
+fn tiny_checkpoints() {
+    let Some(folder) = golden("convert") else {
+        return;
+    };
+    let mut n_compared = 0;
+    let mut differences = Vec::new();
+    for name in CHECKPOINTS {
+        let folder = folder.join(name);
+        let gguf = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.extension().is_some_and(|end| end == "gguf"))
+            .unwrap();
+        let tokenizer = tokenizer(&gguf);
+        let tokens = json(&folder.join("tokens.json"));
+        for case in tokens["texts"].as_array().unwrap() {
+            let text = case["text"].as_str().unwrap();
+            for (field, add_special, parse_special) in [
+                ("ref_ids", false, false),
+                ("ref_ids_parse_special", false, true),
+                ("ref_ids_add_special", true, true),
+            ] {
+                let ours = tokenizer.encode(
+                    text,
+                    EncodeOptions {
+                        add_special,
+                        parse_special,
+                    },
+                );
+                let expected = ids(&case[field]);
+                if ours != expected {
+                    differences.push(format!(
+                        "{name} {field}: {text:?}\n  ours {ours:?}\n  theirs {expected:?}"
+                    ));
+                }
+                n_compared += 1;
+            }
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "{} differences\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+    println!("golden comparisons: {n_compared}");
+}
+
+/// Streaming gives the characters of the joined pieces.
+#[test]
+fn streams_give_the_whole_text() {
+    let Some(folder) = golden("tokens") else {
+        return;
+    };
+    let corpus = json(&folder.join("fuzz.json"));
+    for name in VOCABULARIES {
+        let tokenizer = tokenizer(&folder.join(format!("ggml-vocab-{name}.gguf")));
+        for case in corpus.as_array().unwrap() {
+            let text = case["text"].as_str().unwrap();
+            let ids = tokenizer.encode(text, PARSED);
+            let mut stream = tokenizer.stream(true);
+            let mut streamed: String = ids.iter().map(|&id| stream.push(id)).collect();
+            streamed += &stream.finish();
+            let whole = String::from_utf8(tokenizer.decode(&ids, true)).unwrap();
+            assert_eq!(streamed, whole, "{name}");
+        }
+    }
+}
