@@ -1,0 +1,41 @@
+//! What a long run tells while it runs.
+
+use gristmill_quant::TensorType;
+
+/// An event of a conversion or quantization, in the order in which things happen.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// Something the user should know: a line of the log.
+    Note(&'a str),
+    /// Something that is probably not what the user wants.
+    Warning(&'a str),
+    /// The plan stands; writing begins.
+    Start {
+        /// Tensors to write.
+        n_tensors: usize,
+        /// Bytes of tensor data to write.
+        bytes: u64,
+    },
+    /// The next tensor begins.
+    Tensor {
+        /// Its number, from 0.
+        index: usize,
+        /// Name in GGUF.
+        name: &'a str,
+        /// Shape, contiguous dimension first.
+        dims: &'a [u64],
+        /// Type in the source; for a checkpoint, its name there.
+        from: &'a str,
+        /// Type in the output.
+        to: TensorType,
+    },
+    /// So many more bytes of tensor data are written.
+    Written {
+        /// Bytes since the last event of this kind.
+        bytes: u64,
+    },
+}
+
+/// Receives the events of a run.
+pub type Progress<'a> = &'a mut dyn FnMut(Event<'_>);
