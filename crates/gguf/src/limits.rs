@@ -22,7 +22,8 @@ pub const SHARDS: u64 = 65_535;
 /// The alignment of the data section where the file does not set one.
 pub const DEFAULT_ALIGNMENT: u64 = 32;
 
-/// The fewest bytes of an entry: length of the key, one byte of key, type, one byte of value.
-pub(crate) const ENTRY_BYTES_MIN: u64 = 8 + 1 + 4 + 1;
-/// The fewest bytes of a directory entry: length and one byte of name, one dimension, type, offset.
-pub(crate) const TENSOR_BYTES_MIN: u64 = 8 + 1 + 4 + 8 + 4 + 8;
+/// The fewest bytes of an entry: length of an empty key, type, one byte of value. (An empty key is
+/// refused, but with a better message than that the count is too large.)
+pub(crate) const ENTRY_BYTES_MIN: u64 = 8 + 4 + 1;
+/// The fewest bytes of a directory entry: length of an empty name, no dimensions, type, offset.
+pub(crate) const TENSOR_BYTES_MIN: u64 = 8 + 4 + 4 + 8;

@@ -15,6 +15,9 @@ pub struct WriteOptions {
     pub force: bool,
     /// Files that are read meanwhile: an output that is one of them, by whatever name, is refused.
     pub inputs: Vec<PathBuf>,
+    /// Write tensor names that the reference does not load, of more than
+    /// [`crate::limits::NAME_BYTES`] bytes.
+    pub long_names: bool,
 }
 
 /// A file that is written under a temporary name in its folder and gets its own name when it is

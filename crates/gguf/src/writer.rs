@@ -60,7 +60,7 @@ impl Writer {
         options: &WriteOptions,
     ) -> Result<Writer> {
         let alignment = directory::alignment(metadata, path)?;
-        let sizes = check_plan(path, tensors, alignment)?;
+        let sizes = check_plan(path, tensors, alignment, options.long_names)?;
         let head = head(path, metadata, tensors, &sizes, alignment)?;
         let size = sizes.iter().try_fold(head.len() as u64, |sum, &bytes| {
             sum.checked_add(directory::align_up(bytes, alignment)?)
@@ -184,7 +184,12 @@ impl Writer {
 }
 
 /// The size of each tensor, once names and shapes are found good and their sum representable.
-fn check_plan(path: &Path, tensors: &[TensorPlan], alignment: u64) -> Result<Vec<u64>> {
+fn check_plan(
+    path: &Path,
+    tensors: &[TensorPlan],
+    alignment: u64,
+    long_names: bool,
+) -> Result<Vec<u64>> {
     let mut names = HashSet::with_capacity(tensors.len());
     let mut sizes = Vec::with_capacity(tensors.len());
     let mut total = 0u64;
@@ -198,10 +203,14 @@ fn check_plan(path: &Path, tensors: &[TensorPlan], alignment: u64) -> Result<Vec
         if length == 0 {
             return Err(bad("it has no name".to_owned()));
         }
-        if length > limits::NAME_BYTES {
+        let limit = if long_names {
+            limits::READ_NAME_BYTES as usize
+        } else {
+            limits::NAME_BYTES
+        };
+        if length > limit {
             return Err(bad(format!(
-                "its name has {length} bytes; loaders accept {}",
-                limits::NAME_BYTES
+                "its name has {length} bytes; loaders accept {limit}"
             )));
         }
         if !names.insert(&tensor.name) {

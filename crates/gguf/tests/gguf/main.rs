@@ -1,0 +1,10 @@
+//! Tests of the container: golden files, cases from real use, hostile files, shards, writing.
+
+mod bytes;
+mod golden;
+mod hostile;
+mod kinds;
+mod metadata;
+mod shards;
+mod structure;
+mod writing;
