@@ -41,6 +41,92 @@ pub enum EngineError {
     /// Every token has the logit negative infinity.
     #[error("no token can be chosen: every logit is negative infinity")]
     NoCandidates,
+    /// The file is not what was hoped for, or damaged.
+    #[error(transparent)]
+    Gguf(#[from] gristmill_gguf::Error),
+    /// The file describes no model that can be run.
+    #[error(transparent)]
+    Model(#[from] gristmill_model::ModelError),
+    /// The file's vocabulary cannot be used.
+    #[error(transparent)]
+    Tokenizer(#[from] gristmill_tokenizer::TokenizerError),
+    /// A graph or a device failed.
+    #[error(transparent)]
+    Compute(#[from] gristmill_compute::ComputeError),
+    /// The instruction set asked for is not there.
+    #[error(transparent)]
+    Kernel(#[from] gristmill_kernels::KernelError),
+    /// A tensor that lies where this machine cannot address it.
+    #[error("tensor {name} lies beyond what this machine can address")]
+    TensorPlace {
+        /// Name of the tensor.
+        name: String,
+    },
+    /// A type that a KV cache cannot have.
+    #[error("the KV cache cannot have the type {ty}")]
+    CacheType {
+        /// Name of the type.
+        ty: &'static str,
+    },
+    /// A context length of zero, or one that cannot be numbered.
+    #[error("a context of {n_ctx} tokens is not possible: it must have from 1 to {max}")]
+    ContextLength {
+        /// The length asked for.
+        n_ctx: usize,
+        /// The longest.
+        max: usize,
+    },
+    /// The pages of the cache are in use.
+    #[error("the KV cache is full: {needed} more pages of {page_len} tokens are needed and {free} are free")]
+    CacheFull {
+        /// Pages needed.
+        needed: usize,
+        /// Pages free.
+        free: usize,
+        /// Positions per page.
+        page_len: usize,
+    },
+    /// A sequence cannot grow beyond the context.
+    #[error("{n_new} tokens after {n_past} do not fit the context of {n_ctx}")]
+    ContextFull {
+        /// Tokens of the sequence.
+        n_past: usize,
+        /// Tokens to add.
+        n_new: usize,
+        /// Positions of the context.
+        n_ctx: usize,
+    },
+    /// A prompt that leaves no room for an answer.
+    #[error("the prompt has {n_prompt} tokens, but the context holds {n_ctx}, the answer included")]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        n_prompt: usize,
+        /// Positions of the context.
+        n_ctx: usize,
+    },
+    /// A prompt without a token.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// A number of tokens that means nothing.
+    #[error("{n} is no number of tokens to generate")]
+    Limit {
+        /// The number.
+        n: i64,
+    },
+    /// A token id that the vocabulary does not have.
+    #[error("token {id} does not exist: the vocabulary has {n_vocab} tokens")]
+    TokenOutOfRange {
+        /// Token id.
+        id: u32,
+        /// Size of the vocabulary.
+        n_vocab: usize,
+    },
+    /// A saved state of another model or cache.
+    #[error("a saved state of {bytes} bytes does not fit this cache")]
+    SavedState {
+        /// Bytes of the state.
+        bytes: usize,
+    },
     /// A chat template that cannot be parsed.
     #[error("chat template, line {line}: {message}")]
     TemplateSyntax {
@@ -63,4 +149,28 @@ pub enum EngineError {
         /// What went wrong.
         message: String,
     },
+}
+
+impl EngineError {
+    /// What to do about it, where a remedy is known: one sentence for a `hint:` line.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Gguf(error) => error.hint().map(str::to_owned),
+            EngineError::PromptTooLong { .. } | EngineError::ContextFull { .. } => {
+                Some("give a longer context with -c, or a shorter prompt".into())
+            }
+            EngineError::CacheType { .. } => Some("f16 and f32 are supported".into()),
+            EngineError::Limit { .. } => {
+                Some("give a number, -1 for no limit, or -2 to fill the context".into())
+            }
+            EngineError::UnknownSampler { .. } => {
+                let names: Vec<_> = crate::sampling::SAMPLERS.iter().map(|kind| kind.name).collect();
+                Some(format!("samplers are {}", names.join(", ")))
+            }
+            EngineError::TemplateSyntax { .. } => {
+                Some("give another template with --chat-template or --chat-template-file".into())
+            }
+            _ => None,
+        }
+    }
 }

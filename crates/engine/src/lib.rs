@@ -1,9 +1,34 @@
-//! A loaded model: KV cache, batches, sampling, chat templates
+//! A loaded model: KV cache, batches, sampling, chat templates.
+//!
+//! ```text
+//! gguf::Model --Model::load--> Model --Session::new--> Session --generate--> text, piece by piece
+//!                                |                        |
+//!                     chat_prompt, raw_prompt        Context::decode: any batch over any sequences
+//! ```
+//!
+//! The engine opens no path and prints nothing: it takes an opened file and hands back text, logits and figures.
 
+mod cache;
 pub mod chat;
+mod context;
 mod error;
+mod generate;
+mod model;
+pub mod npy;
+mod prompt;
+mod report;
 pub mod sampling;
+mod session;
 mod stop;
 
+pub use cache::{CacheTypes, LayerShape, PAGE_LEN, PagedCache, Past, SequenceId};
+pub use context::{BatchToken, Context};
 pub use error::EngineError;
+pub use generate::{
+    Answer, GenerateOptions, Limit, Listener, Prediction, Predictor, Step, StopReason, Timings, generate,
+};
+pub use model::{DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
+pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
+pub use report::LoadReport;
+pub use session::{Session, all_logits};
 pub use stop::StopMatcher;

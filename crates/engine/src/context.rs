@@ -1,0 +1,275 @@
+//! Batches in, logits out.
+
+use std::sync::Arc;
+
+use gristmill_compute::{BatchShape, Executor, GraphBuilder, Inputs, Plan};
+
+use crate::cache::{PAGE_LEN, PagedCache, Past, SequenceId};
+use crate::error::EngineError;
+use crate::model::{Model, LoadOptions};
+
+/// Plans kept; a chat needs one for decoding and a few for the ends of prompts.
+const PLANS_KEPT: usize = 8;
+
+/// One token of a batch. Its position is the next of its sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchToken {
+    /// Token id.
+    pub id: u32,
+    /// The sequence that it continues.
+    pub sequence: SequenceId,
+    /// Whether logits are wanted for what follows it.
+    pub output: bool,
+}
+
+/// A model at work: the past of its sequences, and plans for the batches it has seen.
+///
+/// What a sequence computes does not depend on how its tokens are cut into batches, nor on its neighbours.
+pub struct Context {
+    model: Arc<Model>,
+    cache: PagedCache,
+    executor: Executor,
+    plans: Vec<(BatchShape, Plan)>,
+    n_ctx: usize,
+    n_ubatch: usize,
+    inputs: InputBuffers,
+    /// Logits of earlier parts of the batch, where it takes more than one execution to give them all.
+    rows: Vec<f32>,
+    /// Whether all rows of the last batch are the executor's output.
+    direct: bool,
+}
+
+#[derive(Default)]
+struct InputBuffers {
+    tokens: Vec<i32>,
+    positions: Vec<i32>,
+    slots: Vec<i32>,
+    sequences: Vec<i32>,
+    page_table: Vec<i32>,
+    output_rows: Vec<i32>,
+    /// The sequences of the page table's rows.
+    rows: Vec<Row>,
+}
+
+/// A sequence of a batch.
+#[derive(Clone, Copy)]
+struct Row {
+    sequence: SequenceId,
+    /// Its length before the batch.
+    n_past: usize,
+    /// Its length with the tokens described so far.
+    n_described: usize,
+}
+
+impl Context {
+    /// Reserves the cache and plans decoding and prefill, so that running needs no more memory.
+    ///
+    /// Errors: a context of no positions, a cache type that is not supported, not enough memory.
+    pub fn new(model: Arc<Model>, options: &LoadOptions) -> Result<Self, EngineError> {
+        let n_ctx = model.context_length(options)?;
+        let backend = model.backend();
+        let cache = PagedCache::new(backend.clone(), model.layer_shapes(), options.cache, n_ctx.div_ceil(PAGE_LEN))?;
+        let mut context = Context {
+            executor: Executor::new(vec![backend]),
+            cache,
+            plans: Vec::new(),
+            n_ctx,
+            n_ubatch: options.n_ubatch.clamp(1, n_ctx),
+            inputs: InputBuffers::default(),
+            rows: Vec::new(),
+            direct: false,
+            model,
+        };
+        for n_tokens in [context.n_ubatch, 1] {
+            let plan = context.plan(n_tokens, 1, 1)?;
+            context.executor.prepare(&context.plans[plan].1)?;
+        }
+        Ok(context)
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Positions that all sequences together can hold, and the most of one.
+    pub fn n_ctx(&self) -> usize {
+        self.n_ctx
+    }
+
+    /// The past of the sequences.
+    pub fn past(&self) -> &dyn Past {
+        &self.cache
+    }
+
+    /// The past of the sequences, to fork, truncate and restore.
+    pub fn past_mut(&mut self) -> &mut dyn Past {
+        &mut self.cache
+    }
+
+    /// Bytes of the cache.
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache.n_bytes()
+    }
+
+    /// Bytes of intermediate values.
+    pub fn compute_bytes(&self) -> u64 {
+        self.executor.arena_bytes(0) as u64
+    }
+
+    /// Most tokens of one execution.
+    pub fn n_ubatch(&self) -> usize {
+        self.n_ubatch
+    }
+
+    /// Runs a batch and returns the number of rows of logits, one per token with `output` set, in order; read
+    /// them with [`Context::logits`]. Longer batches than [`Context::n_ubatch`] run in parts.
+    ///
+    /// Errors: a token outside the vocabulary, a sequence that grows beyond the context, no pages left, a
+    /// failing backend. Then the sequences of the batch are as they were before the part that failed.
+    pub fn decode(&mut self, batch: &[BatchToken]) -> Result<usize, EngineError> {
+        self.check(batch)?;
+        let n_outputs = batch.iter().filter(|token| token.output).count();
+        self.rows.clear();
+        self.direct = true;
+        let n_parts = batch.len().div_ceil(self.n_ubatch);
+        for (index, part) in batch.chunks(self.n_ubatch).enumerate() {
+            let n_rows = self.decode_part(part)?;
+            // rows of the last part stay where they are when they are all there is
+            self.direct = index + 1 == n_parts && n_rows == n_outputs;
+            if n_rows > 0 && !self.direct {
+                self.rows.extend_from_slice(self.executor.output(0));
+            }
+        }
+        Ok(n_outputs)
+    }
+
+    /// Row `index` of the last batch's logits, `[n_vocab]`; empty if there is none.
+    pub fn logits(&self, index: usize) -> &[f32] {
+        let rows = if self.direct { self.executor.output(0) } else { &self.rows };
+        let n_vocab = self.model.n_vocab();
+        rows.get(index * n_vocab..(index + 1) * n_vocab).unwrap_or(&[])
+    }
+
+    fn check(&self, batch: &[BatchToken]) -> Result<(), EngineError> {
+        let n_vocab = self.model.n_vocab();
+        match batch.iter().find(|token| token.id as usize >= n_vocab) {
+            Some(token) => Err(EngineError::TokenOutOfRange { id: token.id, n_vocab }),
+            None => Ok(()),
+        }
+    }
+
+    fn decode_part(&mut self, part: &[BatchToken]) -> Result<usize, EngineError> {
+        self.append(part)?;
+        self.describe(part);
+        let result = self.execute(part.len());
+        if result.is_err() {
+            self.undo(self.inputs.rows.len());
+        }
+        result.map(|()| self.inputs.output_rows.len())
+    }
+
+    fn execute(&mut self, n_tokens: usize) -> Result<(), EngineError> {
+        let plan = self.plan(n_tokens, self.inputs.output_rows.len(), self.inputs.rows.len())?;
+        let inputs = Inputs {
+            tokens: &self.inputs.tokens,
+            positions: &self.inputs.positions,
+            slots: &self.inputs.slots,
+            sequences: &self.inputs.sequences,
+            page_table: &self.inputs.page_table,
+            output_rows: &self.inputs.output_rows,
+        };
+        Ok(self.executor.run(&self.plans[plan].1, &inputs)?)
+    }
+
+    /// Gives the part's tokens their places in the cache; all of them or none.
+    fn append(&mut self, part: &[BatchToken]) -> Result<(), EngineError> {
+        self.inputs.clear();
+        for token in part {
+            let sequence = token.sequence;
+            if self.inputs.rows.iter().all(|row| row.sequence != sequence) {
+                let n_past = self.cache.n_past(sequence);
+                self.inputs.rows.push(Row { sequence, n_past, n_described: n_past });
+            }
+        }
+        for index in 0..self.inputs.rows.len() {
+            let Row { sequence, n_past, .. } = self.inputs.rows[index];
+            let n_new = part.iter().filter(|token| token.sequence == sequence).count();
+            let appended = match n_past + n_new <= self.n_ctx {
+                true => self.cache.append(sequence, n_new),
+                false => Err(EngineError::ContextFull { n_past, n_new, n_ctx: self.n_ctx }),
+            };
+            if let Err(error) = appended {
+                self.undo(index);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the first sequences of the part back to what they were.
+    fn undo(&mut self, n_rows: usize) {
+        for row in &self.inputs.rows[..n_rows] {
+            self.cache.truncate(row.sequence, row.n_past);
+        }
+    }
+
+    fn describe(&mut self, part: &[BatchToken]) {
+        let inputs = &mut self.inputs;
+        for (index, token) in part.iter().enumerate() {
+            let row = inputs.rows.iter().position(|row| row.sequence == token.sequence).unwrap_or(0);
+            let position = inputs.rows[row].n_described;
+            inputs.rows[row].n_described += 1;
+            // appended before, so there is a slot; `Model::context_length` keeps all of these within an i32
+            let slot = self.cache.slot(token.sequence, position).unwrap_or(0);
+            inputs.tokens.push(token.id as i32);
+            inputs.positions.push(position as i32);
+            inputs.slots.push(slot as i32);
+            inputs.sequences.push(row as i32);
+            if token.output {
+                inputs.output_rows.push(index as i32);
+            }
+        }
+        inputs.fill_page_table(&self.cache);
+    }
+
+    /// The index of the plan for a batch, made if it is new. The most recent plan is the last.
+    fn plan(&mut self, n_tokens: usize, n_outputs: usize, n_sequences: usize) -> Result<usize, EngineError> {
+        let max_pages = self.cache.n_pages();
+        let shape = BatchShape { n_tokens, n_outputs, n_sequences, max_pages };
+        if let Some(index) = self.plans.iter().position(|(known, _)| *known == shape) {
+            self.plans[index..].rotate_left(1);
+        } else {
+            let mut graph = GraphBuilder::new(shape);
+            let logits = self.model.build(self.cache.layers(), &mut graph)?;
+            let graph = graph.finish(&[logits])?;
+            let plan = Plan::new(&graph, self.executor.devices())?;
+            if self.plans.len() == PLANS_KEPT {
+                self.plans.remove(0);
+            }
+            self.plans.push((shape, plan));
+        }
+        Ok(self.plans.len() - 1)
+    }
+}
+
+impl InputBuffers {
+    fn clear(&mut self) {
+        self.tokens.clear();
+        self.positions.clear();
+        self.slots.clear();
+        self.sequences.clear();
+        self.page_table.clear();
+        self.output_rows.clear();
+        self.rows.clear();
+    }
+
+    fn fill_page_table(&mut self, cache: &PagedCache) {
+        for row in &self.rows {
+            let start = self.page_table.len();
+            self.page_table.extend(cache.pages(row.sequence).iter().map(|&page| page as i32));
+            // entries past the end are not read
+            self.page_table.resize(start + cache.n_pages(), 0);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The loop from a prompt to an answer.
+
+use std::time::{Duration, Instant};
+
+use gristmill_tokenizer::{StreamDecoder, Tokenizer};
+
+use crate::error::EngineError;
+use crate::sampling::{Chain, SamplingOptions, TokenProbability, log_probability, top_log_probabilities};
+use crate::stop::StopMatcher;
+
+/// Logits and what they took.
+#[derive(Clone, Copy, Debug)]
+pub struct Prediction<'a> {
+    /// Of what follows the sequence, `[n_vocab]`.
+    pub logits: &'a [f32],
+    /// Tokens that were computed; the others were there already.
+    pub n_computed: usize,
+}
+
+/// What the loop needs of a model with one sequence.
+pub trait Predictor {
+    /// Positions of the context.
+    fn n_ctx(&self) -> usize;
+
+    /// Makes the sequence these tokens (`ids`, not empty) and predicts what follows. What the sequence already
+    /// begins with is not computed again. `interrupted` is asked between the parts of a long prompt; if it says
+    /// so, the result is none and the sequence is some beginning of `ids`.
+    ///
+    /// Errors: as [`crate::Context::decode`].
+    fn predict(
+        &mut self,
+        ids: &[u32],
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<Prediction<'_>>, EngineError>;
+}
+
+/// When to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// After this many tokens; none at all for 0, which only computes the prompt.
+    Tokens(usize),
+    /// When the context is full.
+    Context,
+}
+
+impl Limit {
+    /// The reference's `--predict`: -1 is without limit and -2 until the context is full, which is the same
+    /// without context shift.
+    ///
+    /// Errors: numbers below -2.
+    pub fn from_number(n: i64) -> Result<Self, EngineError> {
+        match usize::try_from(n) {
+            Ok(n) => Ok(Limit::Tokens(n)),
+            Err(_) if n >= -2 => Ok(Limit::Context),
+            Err(_) => Err(EngineError::Limit { n }),
+        }
+    }
+}
+
+/// How to generate.
+#[derive(Clone, Debug)]
+pub struct GenerateOptions {
+    /// Length of the answer.
+    pub limit: Limit,
+    /// How tokens are picked.
+    pub sampling: SamplingOptions,
+    /// Strings that end the answer, and are not part of it.
+    pub stops: Vec<String>,
+    /// Never ends by itself: end-of-generation tokens are forbidden.
+    pub ignore_eos: bool,
+    /// Whether control tokens show as text.
+    pub special: bool,
+    /// How many of the most probable tokens to note per step; with 0 steps are not noted at all.
+    pub n_probabilities: usize,
+}
+
+impl Default for GenerateOptions {
+    fn default() -> Self {
+        GenerateOptions {
+            limit: Limit::Context,
+            sampling: SamplingOptions::default(),
+            stops: Vec::new(),
+            ignore_eos: false,
+            special: false,
+            n_probabilities: 0,
+        }
+    }
+}
+
+/// Why an answer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The model said so, with this token.
+    EndOfGeneration(u32),
+    /// A stop string was found.
+    StopString(String),
+    /// The limit was reached.
+    Limit,
+    /// The context is full.
+    ContextFull,
+    /// The caller asked for it.
+    Interrupted,
+}
+
+impl StopReason {
+    /// A word for it: `eog`, `stop`, `length`, `context` or `interrupted`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            StopReason::EndOfGeneration(_) => "eog",
+            StopReason::StopString(_) => "stop",
+            StopReason::Limit => "length",
+            StopReason::ContextFull => "context",
+            StopReason::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// One step of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The token taken.
+    pub id: u32,
+    /// Its log probability by the model itself, before any sampling stage.
+    pub log_probability: f32,
+    /// The most probable tokens, best first.
+    pub top: Vec<TokenProbability>,
+}
+
+/// Times of an answer. Sampling and text take part in neither rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timings {
+    /// Tokens of the prompt that were computed; those already there do not count.
+    pub n_prompt: usize,
+    /// Time for them.
+    pub prompt: Duration,
+    /// Tokens computed one at a time.
+    pub n_decoded: usize,
+    /// Time for them.
+    pub decode: Duration,
+}
+
+impl Timings {
+    fn note(&mut self, is_prompt: bool, n: usize, time: Duration) {
+        let (count, total) = match is_prompt {
+            true => (&mut self.n_prompt, &mut self.prompt),
+            false => (&mut self.n_decoded, &mut self.decode),
+        };
+        *count += n;
+        *total += time;
+    }
+
+    /// Prompt tokens per second; 0 if there were none.
+    pub fn prompt_per_second(&self) -> f64 {
+        rate(self.n_prompt, self.prompt)
+    }
+
+    /// Answer tokens per second; 0 if there were none.
+    pub fn decode_per_second(&self) -> f64 {
+        rate(self.n_decoded, self.decode)
+    }
+}
+
+fn rate(n: usize, time: Duration) -> f64 {
+    if n == 0 || time.is_zero() { 0.0 } else { n as f64 / time.as_secs_f64() }
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The tokens, an end-of-generation token included.
+    pub ids: Vec<u32>,
+    /// The text, as it was streamed.
+    pub text: String,
+    /// Why it ended.
+    pub reason: StopReason,
+    /// The seed in use.
+    pub seed: u32,
+    /// One per token, if they were asked for.
+    pub steps: Vec<Step>,
+    /// Times.
+    pub timings: Timings,
+}
+
+/// What the loop tells its caller, and asks.
+pub struct Listener<'a> {
+    /// Takes each piece of text as soon as it is decided; pieces are whole characters.
+    pub on_text: &'a mut dyn FnMut(&str),
+    /// Whether to stop; asked before every token.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// Continues a prompt.
+///
+/// Errors: an empty prompt, one that does not fit the context, invalid sampling options, logits that no token
+/// can be picked from, a failing backend.
+pub fn generate(
+    predictor: &mut dyn Predictor,
+    tokenizer: &Tokenizer,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    listener: &mut Listener<'_>,
+) -> Result<Answer, EngineError> {
+    let n_ctx = predictor.n_ctx();
+    check_prompt(prompt.len(), n_ctx, options.limit)?;
+    let mut writer = AnswerWriter::new(tokenizer, prompt, options)?;
+    let mut is_prompt = true;
+    loop {
+        let start = Instant::now();
+        let Some(prediction) = predictor.predict(&writer.ids, listener.interrupted)? else {
+            return Ok(writer.finish(StopReason::Interrupted, listener.on_text));
+        };
+        writer.timings.note(is_prompt, prediction.n_computed, start.elapsed());
+        is_prompt = false;
+        if options.limit == Limit::Tokens(0) {
+            return Ok(writer.finish(StopReason::Limit, listener.on_text));
+        }
+        let reason = match writer.take(prediction.logits, listener.on_text)? {
+            Some(reason) => reason,
+            None if options.limit == Limit::Tokens(writer.n_answer()) => StopReason::Limit,
+            None if writer.ids.len() == n_ctx => StopReason::ContextFull,
+            None if (listener.interrupted)() => StopReason::Interrupted,
+            None => continue,
+        };
+        return Ok(writer.finish(reason, listener.on_text));
+    }
+}
+
+fn check_prompt(n_prompt: usize, n_ctx: usize, limit: Limit) -> Result<(), EngineError> {
+    if n_prompt == 0 {
+        return Err(EngineError::EmptyPrompt);
+    }
+    // an answer needs a place too
+    let n_needed = n_prompt + usize::from(limit != Limit::Tokens(0));
+    if n_needed > n_ctx { Err(EngineError::PromptTooLong { n_prompt, n_ctx }) } else { Ok(()) }
+}
+
+/// The growing answer.
+struct AnswerWriter<'a> {
+    tokenizer: &'a Tokenizer,
+    options: &'a GenerateOptions,
+    /// Prompt and answer.
+    ids: Vec<u32>,
+    n_prompt: usize,
+    chain: Chain,
+    decoder: StreamDecoder<'a>,
+    stops: StopMatcher,
+    text: String,
+    /// What comes out of the stop matcher at one step.
+    fresh: String,
+    steps: Vec<Step>,
+    timings: Timings,
+}
+
+impl<'a> AnswerWriter<'a> {
+    fn new(tokenizer: &'a Tokenizer, prompt: &[u32], options: &'a GenerateOptions) -> Result<Self, EngineError> {
+        let n_vocab = tokenizer.n_tokens();
+        let mut sampling = options.sampling.clone();
+        if options.ignore_eos {
+            let ends = (0..n_vocab as u32).filter(|&id| tokenizer.is_eog(id));
+            sampling.logit_bias.extend(ends.map(|id| (id, f32::NEG_INFINITY)));
+        }
+        let mut chain = Chain::new(&sampling, n_vocab)?;
+        prompt.iter().for_each(|&id| chain.accept(id));
+        Ok(AnswerWriter {
+            tokenizer,
+            options,
+            ids: prompt.to_vec(),
+            n_prompt: prompt.len(),
+            chain,
+            decoder: tokenizer.stream_decoder(options.special),
+            stops: StopMatcher::new(options.stops.iter().map(String::as_str)),
+            text: String::new(),
+            fresh: String::new(),
+            steps: Vec::new(),
+            timings: Timings::default(),
+        })
+    }
+
+    fn n_answer(&self) -> usize {
+        self.ids.len() - self.n_prompt
+    }
+
+    /// Picks the next token; gives a reason to end, if the token is one.
+    fn take(&mut self, logits: &[f32], on_text: &mut dyn FnMut(&str)) -> Result<Option<StopReason>, EngineError> {
+        let id = self.chain.sample(logits)?;
+        self.chain.accept(id);
+        self.ids.push(id);
+        if self.options.n_probabilities > 0 {
+            let top = top_log_probabilities(logits, self.options.n_probabilities);
+            self.steps.push(Step { id, log_probability: log_probability(logits, id), top });
+        }
+        let ends = self.tokenizer.is_eog(id);
+        if ends && !self.options.special {
+            return Ok(Some(StopReason::EndOfGeneration(id)));
+        }
+        let piece = self.decoder.push(id);
+        let stopped = self.emit(&piece, on_text);
+        Ok(if ends { Some(StopReason::EndOfGeneration(id)) } else { stopped })
+    }
+
+    fn emit(&mut self, piece: &str, on_text: &mut dyn FnMut(&str)) -> Option<StopReason> {
+        self.fresh.clear();
+        self.stops.push(piece, &mut self.fresh);
+        self.flush(on_text);
+        self.stops.matched().map(|stop| StopReason::StopString(stop.to_owned()))
+    }
+
+    fn flush(&mut self, on_text: &mut dyn FnMut(&str)) {
+        if !self.fresh.is_empty() {
+            on_text(&self.fresh);
+            self.text.push_str(&self.fresh);
+        }
+    }
+
+    /// Gives out what was held back: the beginning of a stop string, an unfinished character.
+    fn finish(mut self, reason: StopReason, on_text: &mut dyn FnMut(&str)) -> Answer {
+        let tail = self.decoder.finish();
+        self.emit(&tail, on_text);
+        self.fresh.clear();
+        self.stops.finish(&mut self.fresh);
+        self.flush(on_text);
+        Answer {
+            ids: self.ids.split_off(self.n_prompt),
+            text: self.text,
+            reason,
+            seed: self.chain.seed(),
+            steps: self.steps,
+            timings: self.timings,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! A loaded model: the file's weights in place, its vocabulary and its templates.
+
+use std::sync::Arc;
+
+use gristmill_compute::{Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, Shape, Tensor, Value};
+use gristmill_gguf as gguf;
+use gristmill_model::{Hyperparameters, TensorSpec, Weights};
+use gristmill_quant::TensorType;
+use gristmill_tokenizer::Tokenizer;
+
+use crate::cache::{CacheTypes, LayerShape, PAGE_LEN};
+use crate::chat::ChatTemplate;
+use crate::error::EngineError;
+
+/// Without a wish for a context length, the cache takes at most this many bytes.
+pub const DEFAULT_CACHE_BYTES_MAX: u64 = 4 << 30;
+
+/// Slots are 32-bit numbers; with room for the rounding up to whole pages.
+const CONTEXT_MAX: usize = i32::MAX as usize - PAGE_LEN;
+
+/// How to load and run a model.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// Threads, the caller's counted; none for one per processor.
+    pub n_threads: Option<usize>,
+    /// Positions of the context; none for the model's own, cut so that the cache stays within
+    /// [`DEFAULT_CACHE_BYTES_MAX`].
+    pub n_ctx: Option<usize>,
+    /// Element types of the cache.
+    pub cache: CacheTypes,
+    /// Most tokens of one execution.
+    pub n_ubatch: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions { n_threads: None, n_ctx: None, cache: CacheTypes::F16, n_ubatch: 512 }
+    }
+}
+
+/// A loaded model. Its weights stay in the mapped file.
+pub struct Model {
+    file: gguf::Model,
+    hparams: Hyperparameters,
+    weights: Weights,
+    tokenizer: Tokenizer,
+    backend: Arc<dyn Backend>,
+    regions: Vec<BufferId>,
+    n_threads: usize,
+    isa: &'static str,
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Model").field("path", &self.file.path()).finish_non_exhaustive()
+    }
+}
+
+impl Model {
+    /// Checks a file and makes it ready to run on the CPU.
+    ///
+    /// Errors: a file that is no model (a vocabulary, an importance matrix, an adapter, a projector), an unknown
+    /// architecture, a missing, unknown or misshapen tensor, a vocabulary that cannot be used.
+    pub fn load(file: gguf::Model, options: &LoadOptions) -> Result<Arc<Self>, EngineError> {
+        let isa = gristmill_kernels::select_isa()?.name();
+        let n_processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        let n_threads = options.n_threads.unwrap_or_else(n_processors).clamp(1, 512);
+        Self::load_on(Arc::new(CpuBackend::new(n_threads)), file, n_threads, isa)
+    }
+
+    /// As [`Model::load`], on a backend of the caller's.
+    ///
+    /// Errors: as [`Model::load`].
+    pub fn load_on(
+        backend: Arc<dyn Backend>,
+        file: gguf::Model,
+        n_threads: usize,
+        isa: &'static str,
+    ) -> Result<Arc<Self>, EngineError> {
+        file.require_weights()?;
+        let hparams = Hyperparameters::from_metadata(file.metadata())?;
+        let tensors = file.tensors().iter();
+        gristmill_model::check_tensors(&hparams, tensors.map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice())))?;
+        let tokenizer = Tokenizer::from_metadata(file.metadata())?;
+        let mut regions = Vec::new();
+        for shard in 0..file.shards().len() {
+            if let Some(region) = file.region(shard) {
+                regions.push(backend.import(region)?);
+            }
+        }
+        let mut failure = None;
+        let weights = Weights::bind(&hparams, |spec| {
+            bind(&file, &regions, spec).unwrap_or_else(|error| {
+                failure.get_or_insert(error);
+                None
+            })
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        Ok(Arc::new(Model { weights: weights?, file, hparams, tokenizer, backend, regions, n_threads, isa }))
+    }
+
+    /// The file.
+    pub fn file(&self) -> &gguf::Model {
+        &self.file
+    }
+
+    /// The model's facts.
+    pub fn hyperparameters(&self) -> &Hyperparameters {
+        &self.hparams
+    }
+
+    /// The vocabulary.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Number of tokens, and of logits in a row.
+    pub fn n_vocab(&self) -> usize {
+        self.hparams.n_vocab
+    }
+
+    /// Threads in use.
+    pub fn n_threads(&self) -> usize {
+        self.n_threads
+    }
+
+    /// Name of the backend.
+    pub fn backend_name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    /// Name of the instruction set.
+    pub fn isa(&self) -> &'static str {
+        self.isa
+    }
+
+    /// Number of weights.
+    pub fn n_parameters(&self) -> u64 {
+        self.file.tensors().iter().map(|tensor| tensor.n_elements()).sum()
+    }
+
+    /// Each tensor type of the file with the number of tensors and their bytes, by bytes falling.
+    pub fn types(&self) -> Vec<(TensorType, usize, u64)> {
+        let mut types: Vec<(TensorType, usize, u64)> = Vec::new();
+        for tensor in self.file.tensors() {
+            match types.iter_mut().find(|(ty, _, _)| *ty == tensor.ty) {
+                Some((_, n, bytes)) => {
+                    *n += 1;
+                    *bytes += tensor.bytes;
+                }
+                None => types.push((tensor.ty, 1, tensor.bytes)),
+            }
+        }
+        types.sort_by_key(|&(_, _, bytes)| std::cmp::Reverse(bytes));
+        types
+    }
+
+    /// The source of the model's own chat template, of its default one or of a named one.
+    pub fn template_source(&self, name: Option<&str>) -> Option<String> {
+        let key = match name {
+            Some(name) => format!("tokenizer.chat_template.{name}"),
+            None => "tokenizer.chat_template".to_owned(),
+        };
+        let text = self.file.metadata().text(&key).ok()??;
+        Some(text.to_str_lossy().into_owned())
+    }
+
+    /// The model's own chat template, if it has one.
+    ///
+    /// Errors: a template that cannot be parsed.
+    pub fn chat_template(&self) -> Result<Option<ChatTemplate>, EngineError> {
+        self.template_source(None).map(|source| ChatTemplate::new(&source)).transpose()
+    }
+
+    /// The context length that these options give.
+    ///
+    /// Errors: zero positions, or more than can be numbered.
+    pub fn context_length(&self, options: &LoadOptions) -> Result<usize, EngineError> {
+        let n_ctx = match options.n_ctx {
+            Some(n_ctx) => n_ctx,
+            None => {
+                let bytes = options.cache.bytes_per_position(&self.layer_shapes()).max(1);
+                let n_fit = usize::try_from(DEFAULT_CACHE_BYTES_MAX / bytes).unwrap_or(usize::MAX);
+                let n_fit = (n_fit / PAGE_LEN * PAGE_LEN).max(PAGE_LEN);
+                self.hparams.n_context_train.min(n_fit)
+            }
+        };
+        if n_ctx == 0 || n_ctx > CONTEXT_MAX {
+            return Err(EngineError::ContextLength { n_ctx, max: CONTEXT_MAX });
+        }
+        Ok(n_ctx)
+    }
+
+    /// The shapes of the caches, one per layer.
+    pub fn layer_shapes(&self) -> Vec<LayerShape> {
+        let hparams = &self.hparams;
+        let shape = |n_head_kv| LayerShape { key_dim: hparams.key_length, value_dim: hparams.value_length, n_head_kv };
+        hparams.layers.iter().map(|layer| shape(layer.n_head_kv)).collect()
+    }
+
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+        self.backend.clone()
+    }
+
+    /// Builds the graph for the builder's batch.
+    pub(crate) fn build(&self, caches: &[KvLayer], graph: &mut GraphBuilder) -> Result<Value, EngineError> {
+        Ok(gristmill_model::build(&self.hparams, &self.weights, caches, graph)?)
+    }
+}
+
+/// The handle of a tensor in its shard's region; nothing if the file lacks it.
+fn bind(file: &gguf::Model, regions: &[BufferId], spec: &TensorSpec) -> Result<Option<Tensor>, EngineError> {
+    let Some(view) = file.tensor(&spec.name) else { return Ok(None) };
+    let too_large = || EngineError::TensorPlace { name: spec.name.clone() };
+    let dims = view.info.dims.iter().map(|&extent| usize::try_from(extent)).collect::<Result<Vec<_>, _>>();
+    Ok(Some(Tensor {
+        device: 0,
+        buffer: *regions.get(view.shard).ok_or_else(too_large)?,
+        offset: usize::try_from(view.offset).map_err(|_| too_large())?,
+        ty: view.info.ty,
+        shape: Shape::new(&dims.map_err(|_| too_large())?)?,
+    }))
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        for &region in &self.regions {
+            self.backend.free(region);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One sequence of a context, which remembers its tokens and computes only what is new.
+
+use std::sync::Arc;
+
+use crate::cache::SequenceId;
+use crate::context::{BatchToken, Context};
+use crate::error::EngineError;
+use crate::generate::{Answer, GenerateOptions, Listener, Prediction, Predictor, generate};
+use crate::model::{LoadOptions, Model};
+
+/// A conversation, or a text that is continued.
+pub struct Session {
+    context: Context,
+    sequence: SequenceId,
+    /// The tokens whose past the context holds.
+    tokens: Vec<u32>,
+    batch: Vec<BatchToken>,
+}
+
+impl Session {
+    /// A session with a context of its own.
+    ///
+    /// Errors: as [`Context::new`].
+    pub fn new(model: Arc<Model>, options: &LoadOptions) -> Result<Self, EngineError> {
+        let context = Context::new(model, options)?;
+        Ok(Session { context, sequence: SequenceId(0), tokens: Vec::new(), batch: Vec::new() })
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The tokens computed so far.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.context.past_mut().truncate(self.sequence, 0);
+        self.tokens.clear();
+    }
+
+    /// Continues a prompt. What the session has already computed of it is not computed again.
+    ///
+    /// Errors: as [`generate`].
+    pub fn generate(
+        &mut self,
+        prompt: &[u32],
+        options: &GenerateOptions,
+        listener: &mut Listener<'_>,
+    ) -> Result<Answer, EngineError> {
+        let model = self.context.model().clone();
+        generate(self, model.tokenizer(), prompt, options, listener)
+    }
+
+    /// Computes the tokens from `start` on, in parts; false if interrupted in between.
+    fn extend(&mut self, ids: &[u32], start: usize, interrupted: &dyn Fn() -> bool) -> Result<bool, EngineError> {
+        let mut at = start;
+        while at < ids.len() {
+            if at > start && interrupted() {
+                return Ok(false);
+            }
+            let end = ids.len().min(at + self.context.n_ubatch());
+            let tokens = ids[at..end].iter().enumerate();
+            let sequence = self.sequence;
+            self.batch.clear();
+            self.batch.extend(tokens.map(|(index, &id)| BatchToken { id, sequence, output: at + index + 1 == ids.len() }));
+            self.context.decode(&self.batch)?;
+            self.tokens.extend_from_slice(&ids[at..end]);
+            at = end;
+        }
+        Ok(true)
+    }
+}
+
+impl Predictor for Session {
+    fn n_ctx(&self) -> usize {
+        self.context.n_ctx()
+    }
+
+    fn predict(
+        &mut self,
+        ids: &[u32],
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<Prediction<'_>>, EngineError> {
+        let n_same = self.tokens.iter().zip(ids).take_while(|(known, id)| known == id).count();
+        // the last token is always computed, since its logits are asked for
+        let n_kept = n_same.min(ids.len().saturating_sub(1));
+        let n_kept = self.context.past_mut().truncate(self.sequence, n_kept);
+        self.tokens.truncate(n_kept);
+        if !self.extend(ids, n_kept, interrupted)? {
+            return Ok(None);
+        }
+        Ok(Some(Prediction { logits: self.context.logits(0), n_computed: ids.len() - n_kept }))
+    }
+}
+
+/// Computes the logits of every position of a token sequence, on an F32 cache unless the options say otherwise,
+/// and hands out one row (`[n_vocab]`) at a time in order.
+///
+/// Errors: as [`Context::new`] and [`Context::decode`], and what `on_row` returns.
+pub fn all_logits<E: From<EngineError>>(
+    model: Arc<Model>,
+    ids: &[u32],
+    options: &LoadOptions,
+    mut on_row: impl FnMut(&[f32]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut context = Context::new(model, options)?;
+    let mut batch = Vec::new();
+    for part in ids.chunks(context.n_ubatch()) {
+        batch.clear();
+        batch.extend(part.iter().map(|&id| BatchToken { id, sequence: SequenceId(0), output: true }));
+        for row in 0..context.decode(&batch)? {
+            on_row(context.logits(row))?;
+        }
+    }
+    Ok(())
+}
