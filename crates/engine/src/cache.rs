@@ -88,9 +88,15 @@ pub struct CacheTypes {
 
 impl CacheTypes {
     /// Half precision, the default.
-    pub const F16: CacheTypes = CacheTypes { k: gristmill_quant::F16, v: gristmill_quant::F16 };
+    pub const F16: CacheTypes = CacheTypes {
+        k: gristmill_quant::F16,
+        v: gristmill_quant::F16,
+    };
     /// Single precision.
-    pub const F32: CacheTypes = CacheTypes { k: gristmill_quant::F32, v: gristmill_quant::F32 };
+    pub const F32: CacheTypes = CacheTypes {
+        k: gristmill_quant::F32,
+        v: gristmill_quant::F32,
+    };
 
     /// Bytes that one position takes in all layers.
     pub fn bytes_per_position(&self, layers: &[LayerShape]) -> u64 {
@@ -122,18 +128,35 @@ impl PagedCache {
         };
         for shape in shapes {
             let k = cache.allocate(types.k, [shape.key_dim, PAGE_LEN, shape.n_head_kv, n_pages])?;
-            let v = cache.allocate(types.v, [shape.value_dim, PAGE_LEN, shape.n_head_kv, n_pages])?;
-            cache.layers.push(KvLayer { k, v, page_len: PAGE_LEN });
+            let v = cache.allocate(
+                types.v,
+                [shape.value_dim, PAGE_LEN, shape.n_head_kv, n_pages],
+            )?;
+            cache.layers.push(KvLayer {
+                k,
+                v,
+                page_len: PAGE_LEN,
+            });
         }
         Ok(cache)
     }
 
-    fn allocate(&self, ty: gristmill_quant::TensorType, dims: [usize; 4]) -> Result<Tensor, EngineError> {
+    fn allocate(
+        &self,
+        ty: gristmill_quant::TensorType,
+        dims: [usize; 4],
+    ) -> Result<Tensor, EngineError> {
         if ty != gristmill_quant::F16 && ty != gristmill_quant::F32 {
             return Err(EngineError::CacheType { ty: ty.name() });
         }
         let shape = Shape::new(&dims)?;
-        let mut tensor = Tensor { device: 0, buffer: gristmill_compute::BufferId(0), offset: 0, ty, shape };
+        let mut tensor = Tensor {
+            device: 0,
+            buffer: gristmill_compute::BufferId(0),
+            offset: 0,
+            ty,
+            shape,
+        };
         tensor.buffer = self.backend.allocate(tensor.n_bytes()?)?;
         Ok(tensor)
     }
@@ -151,12 +174,16 @@ impl PagedCache {
     /// Bytes of all layers.
     pub fn n_bytes(&self) -> u64 {
         let tensors = self.layers.iter().flat_map(|layer| [layer.k, layer.v]);
-        tensors.map(|tensor| tensor.n_bytes().unwrap_or(0) as u64).sum()
+        tensors
+            .map(|tensor| tensor.n_bytes().unwrap_or(0) as u64)
+            .sum()
     }
 
     /// The pages of a sequence in the order of positions.
     pub fn pages(&self, sequence: SequenceId) -> &[u32] {
-        self.sequences.get(&sequence).map_or(&[], |sequence| &sequence.pages)
+        self.sequences
+            .get(&sequence)
+            .map_or(&[], |sequence| &sequence.pages)
     }
 
     /// The slot of a position of a sequence; the position must have been appended.
@@ -182,23 +209,38 @@ impl PagedCache {
 
     /// Gives a sequence whose last page is shared and not full a copy of its own.
     fn own_last_page(&mut self, id: SequenceId) -> Result<(), EngineError> {
-        let Some(sequence) = self.sequences.get(&id) else { return Ok(()) };
-        let (Some(&page), false) = (sequence.pages.last(), sequence.n_past.is_multiple_of(PAGE_LEN)) else {
+        let Some(sequence) = self.sequences.get(&id) else {
+            return Ok(());
+        };
+        let (Some(&page), false) = (
+            sequence.pages.last(),
+            sequence.n_past.is_multiple_of(PAGE_LEN),
+        ) else {
             return Ok(());
         };
         if self.holders[page as usize] == 1 {
             return Ok(());
         }
         let n_free = self.free.len();
-        let copy = self.take_page().ok_or(EngineError::CacheFull { needed: 1, free: n_free, page_len: PAGE_LEN })?;
+        let copy = self.take_page().ok_or(EngineError::CacheFull {
+            needed: 1,
+            free: n_free,
+            page_len: PAGE_LEN,
+        })?;
         let mut bytes = Vec::new();
         for tensor in self.layers.iter().flat_map(|layer| [layer.k, layer.v]) {
             bytes.resize(page_bytes(&tensor)?, 0);
-            self.backend.read(tensor.buffer, page as usize * bytes.len(), &mut bytes)?;
-            self.backend.write(tensor.buffer, copy as usize * bytes.len(), &bytes)?;
+            self.backend
+                .read(tensor.buffer, page as usize * bytes.len(), &mut bytes)?;
+            self.backend
+                .write(tensor.buffer, copy as usize * bytes.len(), &bytes)?;
         }
         self.drop_page(page);
-        if let Some(last) = self.sequences.get_mut(&id).and_then(|sequence| sequence.pages.last_mut()) {
+        if let Some(last) = self
+            .sequences
+            .get_mut(&id)
+            .and_then(|sequence| sequence.pages.last_mut())
+        {
             *last = copy;
         }
         Ok(())
@@ -212,14 +254,20 @@ fn page_bytes(tensor: &Tensor) -> Result<usize, EngineError> {
 
 impl Past for PagedCache {
     fn n_past(&self, sequence: SequenceId) -> usize {
-        self.sequences.get(&sequence).map_or(0, |sequence| sequence.n_past)
+        self.sequences
+            .get(&sequence)
+            .map_or(0, |sequence| sequence.n_past)
     }
 
     fn append(&mut self, id: SequenceId, n: usize) -> Result<(), EngineError> {
         let n_past = self.n_past(id);
         let n_needed = (n_past + n).div_ceil(PAGE_LEN) - self.pages(id).len();
         if n_needed > self.free.len() {
-            return Err(EngineError::CacheFull { needed: n_needed, free: self.free.len(), page_len: PAGE_LEN });
+            return Err(EngineError::CacheFull {
+                needed: n_needed,
+                free: self.free.len(),
+                page_len: PAGE_LEN,
+            });
         }
         if n > 0 {
             self.own_last_page(id)?;
@@ -230,7 +278,11 @@ impl Past for PagedCache {
                 Some(page) => pages.push(page),
                 None => {
                     pages.into_iter().for_each(|page| self.drop_page(page));
-                    return Err(EngineError::CacheFull { needed: n_needed, free: 0, page_len: PAGE_LEN });
+                    return Err(EngineError::CacheFull {
+                        needed: n_needed,
+                        free: 0,
+                        page_len: PAGE_LEN,
+                    });
                 }
             }
         }
@@ -254,7 +306,9 @@ impl Past for PagedCache {
     }
 
     fn truncate(&mut self, id: SequenceId, n: usize) -> usize {
-        let Some(sequence) = self.sequences.get_mut(&id) else { return 0 };
+        let Some(sequence) = self.sequences.get_mut(&id) else {
+            return 0;
+        };
         sequence.n_past = sequence.n_past.min(n);
         let reached = sequence.n_past;
         let dropped = sequence.pages.split_off(reached.div_ceil(PAGE_LEN));
@@ -273,7 +327,8 @@ impl Past for PagedCache {
             for &page in self.pages(sequence) {
                 let start = state.len();
                 state.resize(start + bytes, 0);
-                self.backend.read(tensor.buffer, page as usize * bytes, &mut state[start..])?;
+                self.backend
+                    .read(tensor.buffer, page as usize * bytes, &mut state[start..])?;
             }
         }
         Ok(state)
@@ -287,7 +342,9 @@ impl Past for PagedCache {
         let mut expected = 0usize;
         for tensor in self.layers.iter().flat_map(|layer| [layer.k, layer.v]) {
             let bytes = page_bytes(&tensor)?.checked_mul(n_pages);
-            expected = bytes.and_then(|bytes| expected.checked_add(bytes)).ok_or_else(mismatch)?;
+            expected = bytes
+                .and_then(|bytes| expected.checked_add(bytes))
+                .ok_or_else(mismatch)?;
         }
         if expected != rest.len() {
             return Err(mismatch());
@@ -298,7 +355,8 @@ impl Past for PagedCache {
             let bytes = page_bytes(&tensor)?;
             for &page in self.pages(sequence) {
                 let (page_state, after) = rest.split_at(bytes);
-                self.backend.write(tensor.buffer, page as usize * bytes, page_state)?;
+                self.backend
+                    .write(tensor.buffer, page as usize * bytes, page_state)?;
                 rest = after;
             }
         }
@@ -323,7 +381,11 @@ mod tests {
     const B: SequenceId = SequenceId(1);
 
     fn cache(n_pages: usize) -> PagedCache {
-        let shape = LayerShape { key_dim: 2, value_dim: 3, n_head_kv: 1 };
+        let shape = LayerShape {
+            key_dim: 2,
+            value_dim: 3,
+            n_head_kv: 1,
+        };
         let backend = Arc::new(gristmill_compute::PlainBackend::default());
         PagedCache::new(backend, &[shape; 2], CacheTypes::F32, n_pages).unwrap()
     }
@@ -336,7 +398,14 @@ mod tests {
         assert_eq!((cache.pages(A), cache.pages(B)), (&[0, 1][..], &[2][..]));
         assert_eq!(cache.slot(A, PAGE_LEN), Some(PAGE_LEN));
         assert_eq!(cache.slot(B, 0), Some(2 * PAGE_LEN));
-        assert!(matches!(cache.append(B, 2 * PAGE_LEN), Err(EngineError::CacheFull { needed: 2, free: 1, .. })));
+        assert!(matches!(
+            cache.append(B, 2 * PAGE_LEN),
+            Err(EngineError::CacheFull {
+                needed: 2,
+                free: 1,
+                ..
+            })
+        ));
         assert_eq!(cache.n_past(B), 1);
         assert_eq!(cache.truncate(A, PAGE_LEN), PAGE_LEN);
         assert_eq!(cache.truncate(A, PAGE_LEN + 5), PAGE_LEN);
@@ -358,7 +427,10 @@ mod tests {
         cache.append(B, 1).unwrap();
         assert_eq!((cache.pages(A), cache.pages(B)), (&[0, 1][..], &[0, 2][..]));
         let mut copied = [0; 8];
-        cache.backend.read(k.buffer, 600 + 512, &mut copied).unwrap();
+        cache
+            .backend
+            .read(k.buffer, 600 + 512, &mut copied)
+            .unwrap();
         assert_eq!(copied, [7; 8]);
         cache.truncate(A, 0);
         assert_eq!(cache.free, [3, 1]);
@@ -370,12 +442,18 @@ mod tests {
     fn a_saved_state_comes_back() {
         let mut cache = cache(4);
         cache.append(A, PAGE_LEN + 2).unwrap();
-        cache.backend.write(cache.layers[0].v.buffer, 768, &[9; 768]).unwrap(); // page 1
+        cache
+            .backend
+            .write(cache.layers[0].v.buffer, 768, &[9; 768])
+            .unwrap(); // page 1
         let state = cache.save(A).unwrap();
         cache.restore(B, &state).unwrap();
         assert_eq!(cache.n_past(B), PAGE_LEN + 2);
         assert_eq!(cache.save(B).unwrap(), state);
-        assert!(matches!(cache.restore(A, &state[..9]), Err(EngineError::SavedState { bytes: 9 })));
+        assert!(matches!(
+            cache.restore(A, &state[..9]),
+            Err(EngineError::SavedState { bytes: 9 })
+        ));
         assert!(cache.restore(A, &[255; 8]).is_err());
     }
 }

@@ -6,7 +6,7 @@ use gristmill_compute::{BatchShape, Executor, GraphBuilder, Inputs, Plan};
 
 use crate::cache::{PAGE_LEN, PagedCache, Past, SequenceId};
 use crate::error::EngineError;
-use crate::model::{Model, LoadOptions};
+use crate::model::{LoadOptions, Model};
 
 /// Plans kept; a chat needs one for decoding and a few for the ends of prompts.
 const PLANS_KEPT: usize = 8;
@@ -68,7 +68,12 @@ impl Context {
     pub fn new(model: Arc<Model>, options: &LoadOptions) -> Result<Self, EngineError> {
         let n_ctx = model.context_length(options)?;
         let backend = model.backend();
-        let cache = PagedCache::new(backend.clone(), model.layer_shapes(), options.cache, n_ctx.div_ceil(PAGE_LEN))?;
+        let cache = PagedCache::new(
+            backend.clone(),
+            &model.layer_shapes(),
+            options.cache,
+            n_ctx.div_ceil(PAGE_LEN),
+        )?;
         let mut context = Context {
             executor: Executor::new(vec![backend]),
             cache,
@@ -146,15 +151,23 @@ impl Context {
 
     /// Row `index` of the last batch's logits, `[n_vocab]`; empty if there is none.
     pub fn logits(&self, index: usize) -> &[f32] {
-        let rows = if self.direct { self.executor.output(0) } else { &self.rows };
+        let rows = if self.direct {
+            self.executor.output(0)
+        } else {
+            &self.rows
+        };
         let n_vocab = self.model.n_vocab();
-        rows.get(index * n_vocab..(index + 1) * n_vocab).unwrap_or(&[])
+        rows.get(index * n_vocab..(index + 1) * n_vocab)
+            .unwrap_or(&[])
     }
 
     fn check(&self, batch: &[BatchToken]) -> Result<(), EngineError> {
         let n_vocab = self.model.n_vocab();
         match batch.iter().find(|token| token.id as usize >= n_vocab) {
-            Some(token) => Err(EngineError::TokenOutOfRange { id: token.id, n_vocab }),
+            Some(token) => Err(EngineError::TokenOutOfRange {
+                id: token.id,
+                n_vocab,
+            }),
             None => Ok(()),
         }
     }
@@ -170,7 +183,11 @@ impl Context {
     }
 
     fn execute(&mut self, n_tokens: usize) -> Result<(), EngineError> {
-        let plan = self.plan(n_tokens, self.inputs.output_rows.len(), self.inputs.rows.len())?;
+        let plan = self.plan(
+            n_tokens,
+            self.inputs.output_rows.len(),
+            self.inputs.rows.len(),
+        )?;
         let inputs = Inputs {
             tokens: &self.inputs.tokens,
             positions: &self.inputs.positions,
@@ -189,15 +206,28 @@ impl Context {
             let sequence = token.sequence;
             if self.inputs.rows.iter().all(|row| row.sequence != sequence) {
                 let n_past = self.cache.n_past(sequence);
-                self.inputs.rows.push(Row { sequence, n_past, n_described: n_past });
+                self.inputs.rows.push(Row {
+                    sequence,
+                    n_past,
+                    n_described: n_past,
+                });
             }
         }
         for index in 0..self.inputs.rows.len() {
-            let Row { sequence, n_past, .. } = self.inputs.rows[index];
-            let n_new = part.iter().filter(|token| token.sequence == sequence).count();
+            let Row {
+                sequence, n_past, ..
+            } = self.inputs.rows[index];
+            let n_new = part
+                .iter()
+                .filter(|token| token.sequence == sequence)
+                .count();
             let appended = match n_past + n_new <= self.n_ctx {
                 true => self.cache.append(sequence, n_new),
-                false => Err(EngineError::ContextFull { n_past, n_new, n_ctx: self.n_ctx }),
+                false => Err(EngineError::ContextFull {
+                    n_past,
+                    n_new,
+                    n_ctx: self.n_ctx,
+                }),
             };
             if let Err(error) = appended {
                 self.undo(index);
@@ -217,7 +247,11 @@ impl Context {
     fn describe(&mut self, part: &[BatchToken]) {
         let inputs = &mut self.inputs;
         for (index, token) in part.iter().enumerate() {
-            let row = inputs.rows.iter().position(|row| row.sequence == token.sequence).unwrap_or(0);
+            let row = inputs
+                .rows
+                .iter()
+                .position(|row| row.sequence == token.sequence)
+                .unwrap_or(0);
             let position = inputs.rows[row].n_described;
             inputs.rows[row].n_described += 1;
             // appended before, so there is a slot; `Model::context_length` keeps all of these within an i32
@@ -234,9 +268,19 @@ impl Context {
     }
 
     /// The index of the plan for a batch, made if it is new. The most recent plan is the last.
-    fn plan(&mut self, n_tokens: usize, n_outputs: usize, n_sequences: usize) -> Result<usize, EngineError> {
+    fn plan(
+        &mut self,
+        n_tokens: usize,
+        n_outputs: usize,
+        n_sequences: usize,
+    ) -> Result<usize, EngineError> {
         let max_pages = self.cache.n_pages();
-        let shape = BatchShape { n_tokens, n_outputs, n_sequences, max_pages };
+        let shape = BatchShape {
+            n_tokens,
+            n_outputs,
+            n_sequences,
+            max_pages,
+        };
         if let Some(index) = self.plans.iter().position(|(known, _)| *known == shape) {
             self.plans[index..].rotate_left(1);
         } else {
@@ -267,7 +311,8 @@ impl InputBuffers {
     fn fill_page_table(&mut self, cache: &PagedCache) {
         for row in &self.rows {
             let start = self.page_table.len();
-            self.page_table.extend(cache.pages(row.sequence).iter().map(|&page| page as i32));
+            self.page_table
+                .extend(cache.pages(row.sequence).iter().map(|&page| page as i32));
             // entries past the end are not read
             self.page_table.resize(start + cache.n_pages(), 0);
         }

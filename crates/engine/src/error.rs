@@ -77,7 +77,9 @@ pub enum EngineError {
         max: usize,
     },
     /// The pages of the cache are in use.
-    #[error("the KV cache is full: {needed} more pages of {page_len} tokens are needed and {free} are free")]
+    #[error(
+        "the KV cache is full: {needed} more pages of {page_len} tokens are needed and {free} are free"
+    )]
     CacheFull {
         /// Pages needed.
         needed: usize,
@@ -164,7 +166,10 @@ impl EngineError {
                 Some("give a number, -1 for no limit, or -2 to fill the context".into())
             }
             EngineError::UnknownSampler { .. } => {
-                let names: Vec<_> = crate::sampling::SAMPLERS.iter().map(|kind| kind.name).collect();
+                let names: Vec<_> = crate::sampling::SAMPLERS
+                    .iter()
+                    .map(|kind| kind.name)
+                    .collect();
                 Some(format!("samplers are {}", names.join(", ")))
             }
             EngineError::TemplateSyntax { .. } => {

@@ -1,11 +1,14 @@
 //! The loop from a prompt to an answer.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gristmill_tokenizer::{StreamDecoder, Tokenizer};
 
 use crate::error::EngineError;
-use crate::sampling::{Chain, SamplingOptions, TokenProbability, log_probability, top_log_probabilities};
+use crate::sampling::{
+    Chain, SamplingOptions, TokenProbability, log_probability, top_log_probabilities,
+};
 use crate::stop::StopMatcher;
 
 /// Logits and what they took.
@@ -162,7 +165,11 @@ impl Timings {
 }
 
 fn rate(n: usize, time: Duration) -> f64 {
-    if n == 0 || time.is_zero() { 0.0 } else { n as f64 / time.as_secs_f64() }
+    if n == 0 || time.is_zero() {
+        0.0
+    } else {
+        n as f64 / time.as_secs_f64()
+    }
 }
 
 /// An answer.
@@ -196,7 +203,7 @@ pub struct Listener<'a> {
 /// can be picked from, a failing backend.
 pub fn generate(
     predictor: &mut dyn Predictor,
-    tokenizer: &Tokenizer,
+    tokenizer: &Arc<Tokenizer>,
     prompt: &[u32],
     options: &GenerateOptions,
     listener: &mut Listener<'_>,
@@ -210,7 +217,9 @@ pub fn generate(
         let Some(prediction) = predictor.predict(&writer.ids, listener.interrupted)? else {
             return Ok(writer.finish(StopReason::Interrupted, listener.on_text));
         };
-        writer.timings.note(is_prompt, prediction.n_computed, start.elapsed());
+        writer
+            .timings
+            .note(is_prompt, prediction.n_computed, start.elapsed());
         is_prompt = false;
         if options.limit == Limit::Tokens(0) {
             return Ok(writer.finish(StopReason::Limit, listener.on_text));
@@ -232,7 +241,11 @@ fn check_prompt(n_prompt: usize, n_ctx: usize, limit: Limit) -> Result<(), Engin
     }
     // an answer needs a place too
     let n_needed = n_prompt + usize::from(limit != Limit::Tokens(0));
-    if n_needed > n_ctx { Err(EngineError::PromptTooLong { n_prompt, n_ctx }) } else { Ok(()) }
+    if n_needed > n_ctx {
+        Err(EngineError::PromptTooLong { n_prompt, n_ctx })
+    } else {
+        Ok(())
+    }
 }
 
 /// The growing answer.
@@ -243,7 +256,7 @@ struct AnswerWriter<'a> {
     ids: Vec<u32>,
     n_prompt: usize,
     chain: Chain,
-    decoder: StreamDecoder<'a>,
+    decoder: StreamDecoder,
     stops: StopMatcher,
     text: String,
     /// What comes out of the stop matcher at one step.
@@ -253,12 +266,18 @@ struct AnswerWriter<'a> {
 }
 
 impl<'a> AnswerWriter<'a> {
-    fn new(tokenizer: &'a Tokenizer, prompt: &[u32], options: &'a GenerateOptions) -> Result<Self, EngineError> {
+    fn new(
+        tokenizer: &'a Arc<Tokenizer>,
+        prompt: &[u32],
+        options: &'a GenerateOptions,
+    ) -> Result<Self, EngineError> {
         let n_vocab = tokenizer.n_tokens();
         let mut sampling = options.sampling.clone();
         if options.ignore_eos {
             let ends = (0..n_vocab as u32).filter(|&id| tokenizer.is_eog(id));
-            sampling.logit_bias.extend(ends.map(|id| (id, f32::NEG_INFINITY)));
+            sampling
+                .logit_bias
+                .extend(ends.map(|id| (id, f32::NEG_INFINITY)));
         }
         let mut chain = Chain::new(&sampling, n_vocab)?;
         prompt.iter().for_each(|&id| chain.accept(id));
@@ -268,7 +287,7 @@ impl<'a> AnswerWriter<'a> {
             ids: prompt.to_vec(),
             n_prompt: prompt.len(),
             chain,
-            decoder: tokenizer.stream_decoder(options.special),
+            decoder: tokenizer.stream(options.special),
             stops: StopMatcher::new(options.stops.iter().map(String::as_str)),
             text: String::new(),
             fresh: String::new(),
@@ -282,13 +301,21 @@ impl<'a> AnswerWriter<'a> {
     }
 
     /// Picks the next token; gives a reason to end, if the token is one.
-    fn take(&mut self, logits: &[f32], on_text: &mut dyn FnMut(&str)) -> Result<Option<StopReason>, EngineError> {
+    fn take(
+        &mut self,
+        logits: &[f32],
+        on_text: &mut dyn FnMut(&str),
+    ) -> Result<Option<StopReason>, EngineError> {
         let id = self.chain.sample(logits)?;
         self.chain.accept(id);
         self.ids.push(id);
         if self.options.n_probabilities > 0 {
             let top = top_log_probabilities(logits, self.options.n_probabilities);
-            self.steps.push(Step { id, log_probability: log_probability(logits, id), top });
+            self.steps.push(Step {
+                id,
+                log_probability: log_probability(logits, id),
+                top,
+            });
         }
         let ends = self.tokenizer.is_eog(id);
         if ends && !self.options.special {
@@ -296,14 +323,20 @@ impl<'a> AnswerWriter<'a> {
         }
         let piece = self.decoder.push(id);
         let stopped = self.emit(&piece, on_text);
-        Ok(if ends { Some(StopReason::EndOfGeneration(id)) } else { stopped })
+        Ok(if ends {
+            Some(StopReason::EndOfGeneration(id))
+        } else {
+            stopped
+        })
     }
 
     fn emit(&mut self, piece: &str, on_text: &mut dyn FnMut(&str)) -> Option<StopReason> {
         self.fresh.clear();
         self.stops.push(piece, &mut self.fresh);
         self.flush(on_text);
-        self.stops.matched().map(|stop| StopReason::StopString(stop.to_owned()))
+        self.stops
+            .matched()
+            .map(|stop| StopReason::StopString(stop.to_owned()))
     }
 
     fn flush(&mut self, on_text: &mut dyn FnMut(&str)) {

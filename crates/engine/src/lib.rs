@@ -13,6 +13,8 @@ pub mod chat;
 mod context;
 mod error;
 mod generate;
+#[cfg(test)]
+mod golden;
 mod model;
 pub mod npy;
 mod prompt;
@@ -25,10 +27,14 @@ pub use cache::{CacheTypes, LayerShape, PAGE_LEN, PagedCache, Past, SequenceId};
 pub use context::{BatchToken, Context};
 pub use error::EngineError;
 pub use generate::{
-    Answer, GenerateOptions, Limit, Listener, Prediction, Predictor, Step, StopReason, Timings, generate,
+    Answer, GenerateOptions, Limit, Listener, Prediction, Predictor, Step, StopReason, Timings,
+    generate,
 };
 pub use model::{DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
 pub use report::LoadReport;
 pub use session::{Session, all_logits};
 pub use stop::StopMatcher;
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use gristmill_compute::{Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, Shape, Tensor, Value};
+use gristmill_compute::{
+    Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, Shape, Tensor, Value,
+};
 use gristmill_gguf as gguf;
 use gristmill_model::{Hyperparameters, TensorSpec, Weights};
 use gristmill_quant::TensorType;
@@ -34,7 +36,12 @@ pub struct LoadOptions {
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        LoadOptions { n_threads: None, n_ctx: None, cache: CacheTypes::F16, n_ubatch: 512 }
+        LoadOptions {
+            n_threads: None,
+            n_ctx: None,
+            cache: CacheTypes::F16,
+            n_ubatch: 512,
+        }
     }
 }
 
@@ -43,7 +50,7 @@ pub struct Model {
     file: gguf::Model,
     hparams: Hyperparameters,
     weights: Weights,
-    tokenizer: Tokenizer,
+    tokenizer: Arc<Tokenizer>,
     backend: Arc<dyn Backend>,
     regions: Vec<BufferId>,
     n_threads: usize,
@@ -52,7 +59,9 @@ pub struct Model {
 
 impl std::fmt::Debug for Model {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Model").field("path", &self.file.path()).finish_non_exhaustive()
+        f.debug_struct("Model")
+            .field("path", &self.file.path())
+            .finish_non_exhaustive()
     }
 }
 
@@ -80,8 +89,11 @@ impl Model {
         file.require_weights()?;
         let hparams = Hyperparameters::from_metadata(file.metadata())?;
         let tensors = file.tensors().iter();
-        gristmill_model::check_tensors(&hparams, tensors.map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice())))?;
-        let tokenizer = Tokenizer::from_metadata(file.metadata())?;
+        gristmill_model::check_tensors(
+            &hparams,
+            tensors.map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice())),
+        )?;
+        let tokenizer = Arc::new(Tokenizer::from_metadata(file.metadata())?);
         let mut regions = Vec::new();
         for shard in 0..file.shards().len() {
             if let Some(region) = file.region(shard) {
@@ -98,7 +110,16 @@ impl Model {
         if let Some(error) = failure {
             return Err(error);
         }
-        Ok(Arc::new(Model { weights: weights?, file, hparams, tokenizer, backend, regions, n_threads, isa }))
+        Ok(Arc::new(Model {
+            weights: weights?,
+            file,
+            hparams,
+            tokenizer,
+            backend,
+            regions,
+            n_threads,
+            isa,
+        }))
     }
 
     /// The file.
@@ -112,7 +133,7 @@ impl Model {
     }
 
     /// The vocabulary.
-    pub fn tokenizer(&self) -> &Tokenizer {
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
     }
 
@@ -138,7 +159,11 @@ impl Model {
 
     /// Number of weights.
     pub fn n_parameters(&self) -> u64 {
-        self.file.tensors().iter().map(|tensor| tensor.n_elements()).sum()
+        self.file
+            .tensors()
+            .iter()
+            .map(|tensor| tensor.n_elements())
+            .sum()
     }
 
     /// Each tensor type of the file with the number of tensors and their bytes, by bytes falling.
@@ -171,7 +196,9 @@ impl Model {
     ///
     /// Errors: a template that cannot be parsed.
     pub fn chat_template(&self) -> Result<Option<ChatTemplate>, EngineError> {
-        self.template_source(None).map(|source| ChatTemplate::new(&source)).transpose()
+        self.template_source(None)
+            .map(|source| ChatTemplate::new(&source))
+            .transpose()
     }
 
     /// The context length that these options give.
@@ -181,14 +208,20 @@ impl Model {
         let n_ctx = match options.n_ctx {
             Some(n_ctx) => n_ctx,
             None => {
-                let bytes = options.cache.bytes_per_position(&self.layer_shapes()).max(1);
+                let bytes = options
+                    .cache
+                    .bytes_per_position(&self.layer_shapes())
+                    .max(1);
                 let n_fit = usize::try_from(DEFAULT_CACHE_BYTES_MAX / bytes).unwrap_or(usize::MAX);
                 let n_fit = (n_fit / PAGE_LEN * PAGE_LEN).max(PAGE_LEN);
                 self.hparams.n_context_train.min(n_fit)
             }
         };
         if n_ctx == 0 || n_ctx > CONTEXT_MAX {
-            return Err(EngineError::ContextLength { n_ctx, max: CONTEXT_MAX });
+            return Err(EngineError::ContextLength {
+                n_ctx,
+                max: CONTEXT_MAX,
+            });
         }
         Ok(n_ctx)
     }
@@ -196,8 +229,16 @@ impl Model {
     /// The shapes of the caches, one per layer.
     pub fn layer_shapes(&self) -> Vec<LayerShape> {
         let hparams = &self.hparams;
-        let shape = |n_head_kv| LayerShape { key_dim: hparams.key_length, value_dim: hparams.value_length, n_head_kv };
-        hparams.layers.iter().map(|layer| shape(layer.n_head_kv)).collect()
+        let shape = |n_head_kv| LayerShape {
+            key_dim: hparams.key_length,
+            value_dim: hparams.value_length,
+            n_head_kv,
+        };
+        hparams
+            .layers
+            .iter()
+            .map(|layer| shape(layer.n_head_kv))
+            .collect()
     }
 
     pub(crate) fn backend(&self) -> Arc<dyn Backend> {
@@ -205,16 +246,38 @@ impl Model {
     }
 
     /// Builds the graph for the builder's batch.
-    pub(crate) fn build(&self, caches: &[KvLayer], graph: &mut GraphBuilder) -> Result<Value, EngineError> {
-        Ok(gristmill_model::build(&self.hparams, &self.weights, caches, graph)?)
+    pub(crate) fn build(
+        &self,
+        caches: &[KvLayer],
+        graph: &mut GraphBuilder,
+    ) -> Result<Value, EngineError> {
+        Ok(gristmill_model::build(
+            &self.hparams,
+            &self.weights,
+            caches,
+            graph,
+        )?)
     }
 }
 
 /// The handle of a tensor in its shard's region; nothing if the file lacks it.
-fn bind(file: &gguf::Model, regions: &[BufferId], spec: &TensorSpec) -> Result<Option<Tensor>, EngineError> {
-    let Some(view) = file.tensor(&spec.name) else { return Ok(None) };
-    let too_large = || EngineError::TensorPlace { name: spec.name.clone() };
-    let dims = view.info.dims.iter().map(|&extent| usize::try_from(extent)).collect::<Result<Vec<_>, _>>();
+fn bind(
+    file: &gguf::Model,
+    regions: &[BufferId],
+    spec: &TensorSpec,
+) -> Result<Option<Tensor>, EngineError> {
+    let Some(view) = file.tensor(&spec.name) else {
+        return Ok(None);
+    };
+    let too_large = || EngineError::TensorPlace {
+        name: spec.name.clone(),
+    };
+    let dims = view
+        .info
+        .dims
+        .iter()
+        .map(|&extent| usize::try_from(extent))
+        .collect::<Result<Vec<_>, _>>();
     Ok(Some(Tensor {
         device: 0,
         buffer: *regions.get(view.shard).ok_or_else(too_large)?,

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 ///
 /// Errors: those of the writer.
 pub fn write_header(out: &mut impl Write, n_rows: usize, n_columns: usize) -> io::Result<()> {
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n_rows}, {n_columns}), }}");
+    let mut header =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({n_rows}, {n_columns}), }}");
     // magic, version and length take 10 bytes; the data starts at a multiple of 64, after a newline
     let padding = (64 - (10 + header.len() + 1) % 64) % 64;
     header.push_str(&" ".repeat(padding));
@@ -33,7 +34,8 @@ mod tests {
         super::write_header(&mut bytes, 3, 5).unwrap();
         super::write_row(&mut bytes, &[1.0]).unwrap();
         // numpy 2.4: np.save of np.zeros((3, 5), np.float32)
-        let text = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3, 5), }";
+        let text =
+            b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3, 5), }";
         assert_eq!(&bytes[..text.len()], text);
         assert_eq!((bytes.len(), bytes[127]), (132, b'\n'));
         assert_eq!(bytes[128..], [0, 0, 0x80, 0x3f]);

@@ -1,6 +1,6 @@
 //! From text and conversations to tokens.
 
-use gristmill_tokenizer::{EncodeOptions, Tokenizer};
+use gristmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 
 use crate::chat::{ChatTemplate, Controls, GuardedText, RenderInput, guarded};
 use crate::error::EngineError;
@@ -8,7 +8,10 @@ use crate::error::EngineError;
 /// Tokenizes a text to be continued: control tokens are parsed, and the text begins with the begin-of-sequence
 /// token if the model wants one and the text does not bring its own.
 pub fn raw_prompt(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
-    let options = EncodeOptions { add_special: false, parse_special: true };
+    let options = EncodeOptions {
+        add_special: false,
+        parse_special: true,
+    };
     with_one_bos(tokenizer, tokenizer.encode(text, options))
 }
 
@@ -33,23 +36,36 @@ pub fn chat_prompt(
     parse_content: bool,
 ) -> Result<ChatPrompt, EngineError> {
     let mut input = input.clone();
-    let text_of = |id: Option<u32>| id.map(|id| tokenizer.decode(&[id], true)).unwrap_or_default();
-    input.bos_token = String::from_utf8_lossy(&text_of(tokenizer.bos())).into_owned();
-    input.eos_token = String::from_utf8_lossy(&text_of(tokenizer.eos())).into_owned();
+    let text = |id: Option<u32>| {
+        id.map_or(String::new(), |id| {
+            String::from_utf8_lossy(tokenizer.text(id)).into_owned()
+        })
+    };
+    input.bos_token = text(tokenizer.bos());
+    input.eos_token = text(tokenizer.eos());
     let rendered = match parse_content {
-        true => GuardedText { text: template.render(&input)?, plain_starts: Vec::new() },
+        true => GuardedText {
+            text: template.render(&input)?,
+            plain_starts: Vec::new(),
+        },
         false => guarded(template, &input, &controls(tokenizer))?,
     };
-    let options = EncodeOptions { add_special: false, parse_special: true };
-    let ids = tokenizer.encode_guarded(&rendered.text, options, &rendered.plain_starts);
-    Ok(ChatPrompt { text: rendered.text, ids: with_one_bos(tokenizer, ids) })
+    let options = EncodeOptions {
+        add_special: false,
+        parse_special: true,
+    };
+    let ids = tokenizer.encode(&rendered.text, options);
+    Ok(ChatPrompt {
+        text: rendered.text,
+        ids: with_one_bos(tokenizer, ids),
+    })
 }
 
 /// The texts that are only tokens where control tokens are parsed.
 fn controls(tokenizer: &Tokenizer) -> Controls {
-    let ids = (0..tokenizer.n_tokens() as u32).filter(|&id| tokenizer.is_control(id));
-    let texts: Vec<Vec<u8>> = ids.map(|id| tokenizer.decode(&[id], true)).collect();
-    Controls::new(texts.iter().map(Vec::as_slice))
+    let ids = (0..tokenizer.n_tokens() as u32)
+        .filter(|&id| tokenizer.attributes(id).has(Attributes::CONTROL));
+    Controls::new(ids.map(|id| tokenizer.piece(id, true)))
 }
 
 fn with_one_bos(tokenizer: &Tokenizer, mut ids: Vec<u32>) -> Vec<u32> {

@@ -1,7 +1,9 @@
 //! What loading tells.
 
-use crate::context::Context;
+use gristmill_tokenizer::Tokenizer;
+
 use crate::cache::CacheTypes;
+use crate::context::Context;
 
 /// What was loaded, and what it takes.
 #[derive(Clone, Debug)]
@@ -52,24 +54,38 @@ impl LoadReport {
         let metadata = model.file().metadata();
         let types = model.types();
         LoadReport {
-            name: metadata.text("general.name").ok().flatten().map(|name| name.to_str_lossy().into_owned()),
+            name: metadata
+                .text("general.name")
+                .ok()
+                .flatten()
+                .map(|name| name.to_str_lossy().into_owned()),
             architecture: hparams.architecture.name,
             n_parameters: model.n_parameters(),
             file_bytes: model.file().size(),
             n_shards: model.file().shards().len(),
             file_type: metadata.u32("general.file_type").ok().flatten(),
             weight_bytes: types.iter().map(|&(_, _, bytes)| bytes).sum(),
-            types: types.into_iter().map(|(ty, n, bytes)| (ty.name(), n, bytes)).collect(),
+            types: types
+                .into_iter()
+                .map(|(ty, n, bytes)| (ty.name(), n, bytes))
+                .collect(),
             n_ctx: context.n_ctx(),
             n_context_train: hparams.n_context_train,
             cache: (cache.k.name(), cache.v.name()),
             cache_bytes: context.cache_bytes(),
             compute_bytes: context.compute_bytes(),
             has_template: model.template_source(None).is_some(),
-            tokenizer: model.tokenizer().description(),
+            tokenizer: tokenizer_name(model.tokenizer()),
             backend: model.backend_name(),
             isa: model.isa(),
             n_threads: model.n_threads(),
         }
+    }
+}
+
+fn tokenizer_name(tokenizer: &Tokenizer) -> String {
+    match tokenizer.pre_tokenizer() {
+        Some(pre) => format!("{} ({pre})", tokenizer.kind()),
+        None => tokenizer.kind().to_owned(),
     }
 }

@@ -23,7 +23,12 @@ impl Session {
     /// Errors: as [`Context::new`].
     pub fn new(model: Arc<Model>, options: &LoadOptions) -> Result<Self, EngineError> {
         let context = Context::new(model, options)?;
-        Ok(Session { context, sequence: SequenceId(0), tokens: Vec::new(), batch: Vec::new() })
+        Ok(Session {
+            context,
+            sequence: SequenceId(0),
+            tokens: Vec::new(),
+            batch: Vec::new(),
+        })
     }
 
     /// The context.
@@ -56,7 +61,12 @@ impl Session {
     }
 
     /// Computes the tokens from `start` on, in parts; false if interrupted in between.
-    fn extend(&mut self, ids: &[u32], start: usize, interrupted: &dyn Fn() -> bool) -> Result<bool, EngineError> {
+    fn extend(
+        &mut self,
+        ids: &[u32],
+        start: usize,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<bool, EngineError> {
         let mut at = start;
         while at < ids.len() {
             if at > start && interrupted() {
@@ -66,7 +76,11 @@ impl Session {
             let tokens = ids[at..end].iter().enumerate();
             let sequence = self.sequence;
             self.batch.clear();
-            self.batch.extend(tokens.map(|(index, &id)| BatchToken { id, sequence, output: at + index + 1 == ids.len() }));
+            self.batch.extend(tokens.map(|(index, &id)| BatchToken {
+                id,
+                sequence,
+                output: at + index + 1 == ids.len(),
+            }));
             self.context.decode(&self.batch)?;
             self.tokens.extend_from_slice(&ids[at..end]);
             at = end;
@@ -85,7 +99,12 @@ impl Predictor for Session {
         ids: &[u32],
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<Prediction<'_>>, EngineError> {
-        let n_same = self.tokens.iter().zip(ids).take_while(|(known, id)| known == id).count();
+        let n_same = self
+            .tokens
+            .iter()
+            .zip(ids)
+            .take_while(|(known, id)| known == id)
+            .count();
         // the last token is always computed, since its logits are asked for
         let n_kept = n_same.min(ids.len().saturating_sub(1));
         let n_kept = self.context.past_mut().truncate(self.sequence, n_kept);
@@ -93,7 +112,10 @@ impl Predictor for Session {
         if !self.extend(ids, n_kept, interrupted)? {
             return Ok(None);
         }
-        Ok(Some(Prediction { logits: self.context.logits(0), n_computed: ids.len() - n_kept }))
+        Ok(Some(Prediction {
+            logits: self.context.logits(0),
+            n_computed: ids.len() - n_kept,
+        }))
     }
 }
 
@@ -111,7 +133,11 @@ pub fn all_logits<E: From<EngineError>>(
     let mut batch = Vec::new();
     for part in ids.chunks(context.n_ubatch()) {
         batch.clear();
-        batch.extend(part.iter().map(|&id| BatchToken { id, sequence: SequenceId(0), output: true }));
+        batch.extend(part.iter().map(|&id| BatchToken {
+            id,
+            sequence: SequenceId(0),
+            output: true,
+        }));
         for row in 0..context.decode(&batch)? {
             on_row(context.logits(row))?;
         }

@@ -1,32 +1,10 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::guard::Controls;
 use super::*;
-
-/// The folder of golden data, or none with a loud word (an error on CI).
-fn golden(part: &str) -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden");
-    let folder = std::env::var_os("GRISTMILL_GOLDEN")
-        .map_or(PathBuf::from(default), PathBuf::from)
-        .join(part);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "golden data absent: {}",
-        folder.display()
-    );
-    eprintln!("golden data absent: {}", folder.display());
-    None
-}
-
-fn read_json(path: PathBuf) -> Value {
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-}
+use crate::golden::{golden, read_json};
 
 fn input_of_case(case: &Value) -> RenderInput {
     let mut extra = case.as_object().unwrap().clone();

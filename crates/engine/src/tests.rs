@@ -1,0 +1,219 @@
+//! Whole models: the golden checkpoints.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gristmill_gguf as gguf;
+
+use crate::golden::{golden, read_json, read_npy};
+use crate::*;
+
+fn load(path: &Path) -> Arc<Model> {
+    let file = gguf::Model::open(path).unwrap();
+    Model::load(
+        file,
+        &LoadOptions {
+            n_threads: Some(2),
+            ..LoadOptions::default()
+        },
+    )
+    .unwrap()
+}
+
+fn options(cache: CacheTypes, n_ctx: usize, n_ubatch: usize) -> LoadOptions {
+    LoadOptions {
+        n_threads: Some(2),
+        n_ctx: Some(n_ctx),
+        cache,
+        n_ubatch,
+    }
+}
+
+fn logits(model: &Arc<Model>, ids: &[u32], options: &LoadOptions) -> Vec<f32> {
+    let mut rows = Vec::new();
+    all_logits(model.clone(), ids, options, |row| {
+        rows.extend_from_slice(row);
+        Ok::<_, EngineError>(())
+    })
+    .unwrap();
+    rows
+}
+
+fn fed_ids(folder: &Path) -> Vec<u32> {
+    let meta = read_json(folder.join("meta.json"));
+    let ids = meta["token_ids"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{}", meta));
+    ids.iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+#[test]
+fn golden_logits() {
+    let mut n_compared = 0;
+    for (name, expected) in [
+        ("gemma3_text", "logits.npy"),
+        ("llama", "logits.npy"),
+        ("llama-tied-mistral", "logits_full_attention.npy"),
+        ("qwen2", "logits.npy"),
+        ("qwen3", "logits.npy"),
+    ] {
+        let Some(folder) = golden(&format!("convert/{name}")) else {
+            return;
+        };
+        let model = load(&folder.join(format!("{name}-f32.gguf")));
+        let ids = fed_ids(&folder);
+        let expected = read_npy(folder.join(expected));
+        let found = logits(&model, &ids, &options(CacheTypes::F32, ids.len(), 512));
+        assert_eq!(found.len(), expected.len(), "{name}");
+        let difference = found
+            .iter()
+            .zip(&expected)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f32::max);
+        println!(
+            "{name}: {} positions, largest difference {difference:e}",
+            ids.len()
+        );
+        assert!(
+            difference <= 1e-4,
+            "{name}: largest difference {difference:e}"
+        );
+        n_compared += 1;
+    }
+    println!("golden: logits of {n_compared} models");
+}
+
+#[test]
+fn one_by_one_equals_batched_bit_for_bit() {
+    for name in ["gemma3_text", "llama", "qwen3"] {
+        let Some(folder) = golden(&format!("convert/{name}")) else {
+            return;
+        };
+        for (file, cache) in [
+            ("f32", CacheTypes::F16),
+            ("q8_0", CacheTypes::F16),
+            ("f32", CacheTypes::F32),
+        ] {
+            let path = folder.join(format!("{name}-{file}.gguf"));
+            if !path.exists() {
+                continue;
+            }
+            let model = load(&path);
+            let mut ids = fed_ids(&folder);
+            ids.extend_from_within(..); // more than one page
+            let n = ids.len();
+            let batched = logits(&model, &ids, &options(cache, n, n));
+            for n_ubatch in [1, 7, 64] {
+                let parts = logits(&model, &ids, &options(cache, n, n_ubatch));
+                assert!(
+                    batched == parts,
+                    "{name} {file}: parts of {n_ubatch} differ"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn neighbours_change_nothing() {
+    let Some(folder) = golden("convert/llama") else {
+        return;
+    };
+    let model = load(&folder.join("llama-f32.gguf"));
+    let ids = &fed_ids(&folder)[..20];
+    let alone = logits(&model, ids, &options(CacheTypes::F16, 256, 512));
+    let mut context = Context::new(model.clone(), &options(CacheTypes::F16, 256, 512)).unwrap();
+    let token = |sequence, id, output| BatchToken {
+        id,
+        sequence: SequenceId(sequence),
+        output,
+    };
+    let others = [3, 9, 4, 1, 5];
+    context
+        .decode(&others.map(|id| token(7, id, false)))
+        .unwrap();
+    let batch: Vec<_> = ids
+        .iter()
+        .flat_map(|&id| [token(2, id, true), token(7, id / 2, false)])
+        .collect();
+    assert_eq!(context.decode(&batch).unwrap(), 20);
+    let n_vocab = model.n_vocab();
+    for row in 0..20 {
+        assert!(
+            context.logits(row) == &alone[row * n_vocab..(row + 1) * n_vocab],
+            "row {row}"
+        );
+    }
+    // a fork goes on as its origin does
+    context
+        .past_mut()
+        .fork(SequenceId(2), SequenceId(3))
+        .unwrap();
+    context
+        .decode(&[token(2, 5, true), token(3, 5, true)])
+        .unwrap();
+    assert!(context.logits(0) == context.logits(1));
+    assert_eq!(context.logits(2), [0.0; 0]);
+}
+
+#[test]
+fn a_failed_batch_changes_nothing() {
+    let Some(folder) = golden("convert/llama") else {
+        return;
+    };
+    let model = load(&folder.join("llama-f32.gguf"));
+    let mut context = Context::new(model.clone(), &options(CacheTypes::F16, 10, 512)).unwrap();
+    let token = |id| BatchToken {
+        id,
+        sequence: SequenceId(0),
+        output: true,
+    };
+    context.decode(&[token(1); 8]).unwrap();
+    let error = context.decode(&[token(1); 3]).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            EngineError::ContextFull {
+                n_past: 8,
+                n_new: 3,
+                n_ctx: 10
+            }
+        ),
+        "{error}"
+    );
+    let n_vocab = model.n_vocab() as u32;
+    assert!(matches!(
+        context.decode(&[token(n_vocab)]),
+        Err(EngineError::TokenOutOfRange { .. })
+    ));
+    assert_eq!(context.past().n_past(SequenceId(0)), 8);
+    context.decode(&[token(1); 2]).unwrap();
+}
+
+#[test]
+fn a_session_computes_only_what_is_new() {
+    let Some(folder) = golden("convert/qwen3") else {
+        return;
+    };
+    let model = load(&folder.join("qwen3-f32.gguf"));
+    let ids = &fed_ids(&folder)[..30];
+    let options = options(CacheTypes::F16, 64, 8);
+    let mut session = Session::new(model.clone(), &options).unwrap();
+    let go_on = || false;
+    let first = session.predict(ids, &go_on).unwrap().unwrap();
+    assert_eq!(first.n_computed, 30);
+    let first = first.logits.to_vec();
+    let mut other = ids.to_vec();
+    other[20] = 3;
+    assert_eq!(
+        session.predict(&other, &go_on).unwrap().unwrap().n_computed,
+        10
+    );
+    let again = session.predict(ids, &go_on).unwrap().unwrap();
+    assert_eq!(again.n_computed, 10);
+    assert!(again.logits == first);
+    assert_eq!(session.predict(ids, &go_on).unwrap().unwrap().n_computed, 1);
+    session.clear();
+    assert!(session.predict(ids, &|| true).unwrap().is_none());
+    assert_eq!(session.tokens().len(), 8);
+}
