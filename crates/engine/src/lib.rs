@@ -13,8 +13,6 @@ pub mod chat;
 mod context;
 mod error;
 mod generate;
-#[cfg(test)]
-mod golden;
 mod model;
 pub mod npy;
 mod prompt;

@@ -1,12 +1,14 @@
 //! Whole models: the golden checkpoints.
 
+pub mod golden;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use gristmill_gguf as gguf;
 
-use crate::golden::{golden, read_json, read_npy};
 use crate::*;
+use golden::{golden, read_json, read_npy};
 
 fn load(path: &Path) -> Arc<Model> {
     let file = gguf::Model::open(path).unwrap();

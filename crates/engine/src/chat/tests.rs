@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::guard::Controls;
 use super::*;
-use crate::golden::{golden, read_json};
+use crate::tests::golden::{golden, read_json};
 
 fn input_of_case(case: &Value) -> RenderInput {
     let mut extra = case.as_object().unwrap().clone();
