@@ -44,7 +44,17 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 fn hint(error: &anyhow::Error) -> Option<String> {
-    error.downcast_ref::<Hint>().map(|hint| hint.0.clone())
+    let own = error.downcast_ref::<Hint>().map(|hint| hint.0.clone());
+    own.or_else(|| error.chain().find_map(remedy))
+}
+
+/// The remedy that a library's error knows.
+fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let container = |error: &gristmill_gguf::Error| error.hint().map(String::from);
+    if let Some(gristmill_tokenizer::TokenizerError::Metadata(error)) = cause.downcast_ref() {
+        return container(error);
+    }
+    cause.downcast_ref().and_then(container)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

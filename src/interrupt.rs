@@ -16,6 +16,7 @@ pub fn install() {
         if LISTENING.load(Ordering::SeqCst) && !INTERRUPTED.swap(true, Ordering::SeqCst) {
             return;
         }
+        gristmill_gguf::remove_partial_outputs();
         std::process::exit(EXIT_INTERRUPTED);
     });
 }

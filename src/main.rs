@@ -3,6 +3,7 @@
 
 mod arguments;
 mod cmd;
+mod escapes;
 mod failure;
 #[allow(dead_code)]
 mod gpu;

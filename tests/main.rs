@@ -2,6 +2,8 @@
 
 #[path = "main/feature.rs"]
 mod feature;
+#[path = "main/fixtures.rs"]
+mod fixtures;
 #[path = "main/golden.rs"]
 mod golden;
 #[path = "main/harness.rs"]

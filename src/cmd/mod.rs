@@ -3,13 +3,19 @@
 
 mod demo;
 mod links;
+mod tokenize;
 
 use std::ffi::OsString;
 
 use clap::ArgMatches;
 
 /// Every command, in alphabetical order.
-pub const COMMANDS: &[Command] = &[Command::of::<demo::Demo>(), Command::of::<links::Links>()];
+#[rustfmt::skip]
+pub const COMMANDS: &[Command] = &[
+    Command::of::<demo::Demo>(),
+    Command::of::<links::Links>(),
+    Command::of::<tokenize::Tokenize>(),
+];
 
 /// How the program was called.
 pub struct Invocation {
