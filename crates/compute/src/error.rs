@@ -1,6 +1,7 @@
 //! The one error type of this crate.
 
 use crate::{BufferId, Input, Shape};
+use gristmill_kernels::KernelError;
 use gristmill_quant::{QuantError, TensorType};
 
 /// Why a graph could not be built, planned or run.
@@ -158,6 +159,20 @@ pub enum ComputeError {
         planned: usize,
         /// Devices of the executor.
         found: usize,
+    },
+    /// A kernel refused its data.
+    #[error("{op}: {source}")]
+    Kernel {
+        /// The op's name.
+        op: &'static str,
+        /// The cause.
+        source: KernelError,
+    },
+    /// The places of a step's operands and result overlap or lie outside the arena: a plan of another executor.
+    #[error("{op}: the places of its values do not fit the arena")]
+    Places {
+        /// The op's name.
+        op: &'static str,
     },
     /// An error of the type registry: a type without a decoder, a row of broken length.
     #[error("{op}: {source}")]

@@ -17,6 +17,8 @@ mod input;
 pub mod op;
 mod plan;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 pub use backend::cpu::CpuBackend;
 pub use backend::plain::PlainBackend;

@@ -49,7 +49,7 @@ pub enum Op {
     Activate(Activation),
     /// `activation(gate) * up`.
     Glu(Glu),
-    /// Cosines and sines of every position: `-> [n_dims, n_tokens]`, cosine and sine of a pair beside each other.
+    /// Cosines and sines of every position: `-> [n_dims, n_tokens]`, per token all cosines, then all sines.
     RopeTable(Rope),
     /// Rotates pairs of each head by a rope table.
     Rotate(Rotate),

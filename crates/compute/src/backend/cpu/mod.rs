@@ -1,57 +1,190 @@
-//! The CPU. For now the plain formulas under the final interface; the kernels move in next.
+//! The CPU: memory shared with the host, mapped files imported without a copy, the work done by the kernels on
+//! a pool of threads.
+//!
+//! One execution runs at a time; its steps follow each other and each is cut over the threads where that pays.
+//! In the steady state a step allocates nothing here.
 
-use super::plain::PlainBackend;
+mod attention;
+mod elementwise;
+mod memory;
+mod parallel;
+mod product;
+mod rope;
+mod rows;
+mod tensors;
+
 use super::{Backend, Region};
-use crate::{BufferId, ComputeError, Inputs, Op, Segment};
+use crate::plan::Location;
+use crate::{BatchShape, BufferId, ComputeError, Inputs, Op, Segment, Step};
+use gristmill_kernels::{self as kernels, KernelError, Pool};
+use memory::Buffers;
+use product::Prepared;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Name in logs and errors.
+const NAME: &str = "cpu";
 
 /// The host's processor.
-#[derive(Default)]
 pub struct CpuBackend {
-    plain: PlainBackend,
+    pool: Pool,
+    buffers: RwLock<Buffers>,
+    /// Held during an execution.
+    scratch: Mutex<Scratch>,
+}
+
+/// What an execution keeps between steps, and its allocations between executions.
+#[derive(Default)]
+struct Scratch {
+    prepared: Prepared,
+    frequencies: Vec<f32>,
+}
+
+/// One execution in progress.
+struct Run<'a> {
+    pool: &'a Pool,
+    buffers: &'a Buffers,
+    arena: BufferId,
+    batch: &'a BatchShape,
+    inputs: &'a Inputs<'a>,
 }
 
 impl CpuBackend {
-    /// A backend that runs on `n_threads` threads, the caller's counted.
-    pub fn new(_n_threads: usize) -> Self {
-        Self::default()
+    /// A backend that runs on `n_threads` threads, the caller's counted; 0 is taken as 1.
+    pub fn new(n_threads: usize) -> Self {
+        Self { pool: Pool::new(n_threads), buffers: RwLock::default(), scratch: Mutex::default() }
+    }
+
+    /// Threads that take part, the caller's counted.
+    pub fn n_threads(&self) -> usize {
+        self.pool.n_threads()
+    }
+
+    // Locks guard plain numbers: a panic elsewhere leaves nothing half-made that could hurt, so poison is ignored.
+
+    fn buffers(&self) -> RwLockReadGuard<'_, Buffers> {
+        self.buffers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn buffers_mut(&self) -> RwLockWriteGuard<'_, Buffers> {
+        self.buffers.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Backend for CpuBackend {
     fn name(&self) -> &'static str {
-        "cpu"
+        NAME
     }
 
     fn supports(&self, op: &Op) -> bool {
-        self.plain.supports(op)
+        match op {
+            Op::MatMul(op) => kernels::supports(op.weight.ty),
+            _ => op.tensors().all(|tensor| tensor.ty.can_decode()),
+        }
     }
 
     fn import(&self, region: Region) -> Result<BufferId, ComputeError> {
-        self.plain.import(region)
+        self.buffers_mut().import(region)
     }
 
     fn allocate(&self, bytes: usize) -> Result<BufferId, ComputeError> {
-        self.plain.allocate(bytes)
+        self.buffers_mut().allocate(bytes)
     }
 
     fn free(&self, buffer: BufferId) {
-        self.plain.free(buffer);
+        self.buffers_mut().free(buffer);
     }
 
     fn write(&self, buffer: BufferId, offset: usize, data: &[u8]) -> Result<(), ComputeError> {
-        self.plain.write(buffer, offset, data)
+        self.buffers().write(buffer, offset, data)
     }
 
     fn read(&self, buffer: BufferId, offset: usize, out: &mut [u8]) -> Result<(), ComputeError> {
-        self.plain.read(buffer, offset, out)
+        self.buffers().read(buffer, offset, out)
     }
 
-    fn execute(
-        &self,
-        segment: &Segment,
-        arena: BufferId,
-        inputs: &Inputs<'_>,
-    ) -> Result<(), ComputeError> {
-        self.plain.execute(segment, arena, inputs)
+    fn execute(&self, segment: &Segment, arena: BufferId, inputs: &Inputs<'_>) -> Result<(), ComputeError> {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffers = self.buffers();
+        let mut values = buffers.floats_mut(arena)?;
+        let run = Run { pool: &self.pool, buffers: &buffers, arena, batch: &segment.batch, inputs };
+        scratch.prepared.forget();
+        for step in &segment.steps {
+            run.step(step, &mut values, &mut scratch)?;
+            scratch.prepared.written(step.output);
+        }
+        Ok(())
     }
+}
+
+impl Run<'_> {
+    fn step(&self, step: &Step, values: &mut [f32], scratch: &mut Scratch) -> Result<(), ComputeError> {
+        if step.output.len == 0 && !matches!(step.op, Op::StoreKv(_)) {
+            return Ok(());
+        }
+        match &step.op {
+            Op::Embed(op) => self.embed(op, output(step, values)?),
+            Op::SelectOutputs => self.select_outputs(step, values),
+            Op::MatMul(op) => self.matmul(op, step, values, &mut scratch.prepared),
+            Op::AddRow(op) => self.with_row(step, &op.row, values, kernels::add_assign),
+            Op::MulRow(op) => self.with_row(step, &op.row, values, kernels::mul_assign),
+            Op::Add => self.binary(step, values, kernels::add_assign),
+            Op::Mul => self.binary(step, values, kernels::mul_assign),
+            Op::Scale(factor) => self.unary(step, values, |x| kernels::scale_assign(x, *factor)),
+            Op::Softcap(cap) => self.unary(step, values, |x| kernels::softcap_assign(x, *cap)),
+            Op::Activate(activation) => self.activate(step, *activation, values),
+            Op::Glu(op) => self.glu(step, op.activation, values),
+            Op::RmsNorm(op) => self.rms_norm(op, step, values),
+            Op::LayerNorm(op) => self.layer_norm(op, step, values),
+            Op::RopeTable(op) => self.rope_table(op, output(step, values)?, &mut scratch.frequencies),
+            Op::Rotate(op) => self.rotate(op, step, values),
+            Op::StoreKv(op) => self.store(op, step, values),
+            Op::Attend(op) => self.attend(op, step, values),
+            // Another name for the same elements; the plan makes no step of it.
+            Op::Reshape(_) => Ok(()),
+        }
+    }
+}
+
+/// The result's elements.
+fn output<'a>(step: &Step, values: &'a mut [f32]) -> Result<&'a mut [f32], ComputeError> {
+    values.get_mut(step.output.range()).ok_or(places(step))
+}
+
+/// An operand's elements, for an op that writes no value.
+fn operand<'a>(step: &Step, place: Location, values: &'a [f32]) -> Result<&'a [f32], ComputeError> {
+    values.get(place.range()).ok_or(places(step))
+}
+
+/// The result's elements and an operand's, which lie apart.
+fn output_and_operand<'a>(
+    step: &Step,
+    place: Location,
+    values: &'a mut [f32],
+) -> Result<(&'a mut [f32], &'a [f32]), ComputeError> {
+    let [output, operand] =
+        values.get_disjoint_mut([step.output.range(), place.range()]).map_err(|_| places(step))?;
+    Ok((output, operand))
+}
+
+/// Copies the first operand to the result's place, unless that is its place already.
+fn start_from_first(step: &Step, values: &mut [f32]) -> Result<(), ComputeError> {
+    let (from, to) = (step.operands[0], step.output);
+    if from == to {
+        return Ok(());
+    }
+    let (output, operand) = output_and_operand(step, from, values)?;
+    if output.len() != operand.len() {
+        return Err(places(step));
+    }
+    output.copy_from_slice(operand);
+    Ok(())
+}
+
+fn places(step: &Step) -> ComputeError {
+    ComputeError::Places { op: step.op.name() }
+}
+
+/// Names the op of a kernel's error.
+fn kernel_error(op: &'static str) -> impl Fn(KernelError) -> ComputeError {
+    move |source| ComputeError::Kernel { op, source }
 }

@@ -3,7 +3,6 @@
 use super::memory::Memory;
 use crate::op::{Glu, LayerNorm, RmsNorm, Rotate};
 use crate::{Activation, ComputeError, Inputs, Op, Rope, RopeStyle, Step, Tensor};
-use gristmill_quant::TensorType;
 
 /// The result of one step from its operands.
 pub fn compute(
@@ -83,42 +82,27 @@ fn erf(x: f64) -> f64 {
 }
 
 fn matmul(memory: &Memory, weight: &Tensor, x: &[f32]) -> Result<Vec<f32>, ComputeError> {
-    let quant = |source| ComputeError::Quant {
-        op: "matmul",
-        source,
-    };
-    let n = weight.shape.row_len();
-    let mut out = Vec::with_capacity(x.len() / n * weight.shape.n_rows());
-    for column in x.chunks_exact(n) {
-        let prepared = weight
-            .ty
-            .activation()
-            .map(|ty| encode(ty, column).map(|y| (ty, y)))
-            .transpose()
-            .map_err(quant)?;
-        for row in 0..weight.shape.n_rows() {
-            let bytes = memory.row(weight, row)?;
-            out.push(match &prepared {
-                Some((_, y)) => weight.ty.dot(n, bytes, y).map_err(quant)?,
-                None => {
-                    let decoded = memory.decoded_row(weight, row)?;
-                    decoded
-                        .iter()
-                        .zip(column)
-                        .map(|(&w, &x)| f64::from(w) * f64::from(x))
-                        .sum::<f64>() as f32
-                }
-            });
+    let (n, n_rows) = (weight.shape.row_len(), weight.shape.n_rows());
+    let columns: Vec<f32> = if weight.ty.is_quantized() { x.chunks(GROUP).flat_map(rounded).collect() } else { x.to_vec() };
+    let mut out = vec![0.0; columns.len() / n * n_rows];
+    for row in 0..n_rows {
+        let weights = memory.decoded_row(weight, row)?;
+        for (index, column) in columns.chunks_exact(n).enumerate() {
+            let products = weights.iter().zip(column).map(|(&w, &x)| f64::from(w) * f64::from(x));
+            out[index * n_rows + row] = products.sum::<f64>() as f32;
         }
     }
     Ok(out)
 }
 
-/// A column in the layout that a dot product pairs with.
-fn encode(ty: TensorType, column: &[f32]) -> Result<Vec<u8>, gristmill_quant::QuantError> {
-    let mut bytes = vec![0; ty.row_bytes(column.len() as u64)? as usize];
-    ty.encode(column, column.len(), None, &mut bytes)?;
-    Ok(bytes)
+/// Activations that share a scale where the weights are quantized.
+const GROUP: usize = 32;
+
+/// A group as products with quantized weights see it: multiples of a 127th of its largest magnitude.
+fn rounded(group: &[f32]) -> Vec<f32> {
+    let largest = group.iter().fold(0f32, |largest, x| largest.max(x.abs()));
+    let unit = largest / 127.0;
+    group.iter().map(|x| if unit == 0.0 { 0.0 } else { (x / unit).round() * unit }).collect()
 }
 
 fn rms_norm(memory: &Memory, op: &RmsNorm, x: &mut [f32], n: usize) -> Result<(), ComputeError> {
@@ -172,12 +156,10 @@ fn rope_table(memory: &Memory, op: &Rope, inputs: &Inputs<'_>) -> Result<Vec<f32
     let frequencies: Vec<f32> = op.frequencies(factors.as_deref()).collect();
     let mut table = Vec::with_capacity(inputs.positions.len() * op.n_dims);
     for &position in inputs.positions {
-        for &frequency in &frequencies {
-            // The angle is rounded to f32, as the models' own code does.
-            let angle = f64::from(position as f32 * frequency);
-            table.push((angle.cos() * f64::from(op.magnitude())) as f32);
-            table.push((angle.sin() * f64::from(op.magnitude())) as f32);
-        }
+        // The angle is rounded to f32, as the models' own code does.
+        let angles = frequencies.iter().map(|frequency| f64::from(position as f32 * frequency));
+        table.extend(angles.clone().map(|angle| (angle.cos() * f64::from(op.magnitude())) as f32));
+        table.extend(angles.map(|angle| (angle.sin() * f64::from(op.magnitude())) as f32));
     }
     Ok(table)
 }
@@ -192,12 +174,12 @@ fn rotate(op: &Rotate, x: &mut [f32], table: &[f32], step: &Step) {
         .zip(table.chunks_exact(op.n_dims))
     {
         for head in token.chunks_exact_mut(head_dim) {
-            for (pair, turn) in table.as_chunks::<2>().0.iter().enumerate() {
+            for pair in 0..op.n_dims / 2 {
                 let (a, b) = match op.style {
                     RopeStyle::Normal => (2 * pair, 2 * pair + 1),
                     RopeStyle::NeoX => (pair, pair + op.n_dims / 2),
                 };
-                let [cos, sin] = *turn;
+                let (cos, sin) = (table[pair], table[pair + op.n_dims / 2]);
                 (head[a], head[b]) = (head[a] * cos - head[b] * sin, head[a] * sin + head[b] * cos);
             }
         }
