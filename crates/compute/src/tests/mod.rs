@@ -11,7 +11,11 @@ use std::sync::Arc;
 
 /// Every backend, alone.
 fn backends() -> Vec<Arc<dyn Backend>> {
-    vec![Arc::new(PlainBackend::new()), Arc::new(CpuBackend::new(1)), Arc::new(CpuBackend::new(3))]
+    vec![
+        Arc::new(PlainBackend::new()),
+        Arc::new(CpuBackend::new(1)),
+        Arc::new(CpuBackend::new(3)),
+    ]
 }
 
 /// Numbers that look random, the same on every machine (SplitMix64).
@@ -41,14 +45,27 @@ fn shape(dims: &[usize]) -> Shape {
 }
 
 /// Encodes `x` as `ty` and gives it to a backend, behind some bytes that belong to nobody.
-fn tensor(backend: &dyn Backend, device: usize, ty: TensorType, dims: &[usize], x: &[f32]) -> Tensor {
+fn tensor(
+    backend: &dyn Backend,
+    device: usize,
+    ty: TensorType,
+    dims: &[usize],
+    x: &[f32],
+) -> Tensor {
     const OFFSET: usize = 32;
     let shape = shape(dims);
     let row_bytes = ty.row_bytes(dims[0] as u64).expect("whole blocks") as usize;
     let mut bytes = vec![0xAA; OFFSET + row_bytes * shape.n_rows()];
-    ty.encode(x, dims[0], None, &mut bytes[OFFSET..]).expect("encodes");
+    ty.encode(x, dims[0], None, &mut bytes[OFFSET..])
+        .expect("encodes");
     let buffer = backend.import(Arc::new(bytes)).expect("memory");
-    Tensor { device, buffer, offset: OFFSET, ty, shape }
+    Tensor {
+        device,
+        buffer,
+        offset: OFFSET,
+        ty,
+        shape,
+    }
 }
 
 fn floats(backend: &dyn Backend, dims: &[usize], x: &[f32]) -> Tensor {
@@ -56,8 +73,19 @@ fn floats(backend: &dyn Backend, dims: &[usize], x: &[f32]) -> Tensor {
 }
 
 /// A zeroed tensor in memory that can be written.
-fn zeroed(backend: &dyn Backend, device: usize, ty: TensorType, dims: &[usize]) -> Result<Tensor, ComputeError> {
-    let mut tensor = Tensor { device, buffer: BufferId(0), offset: 0, ty, shape: Shape::new(dims)? };
+fn zeroed(
+    backend: &dyn Backend,
+    device: usize,
+    ty: TensorType,
+    dims: &[usize],
+) -> Result<Tensor, ComputeError> {
+    let mut tensor = Tensor {
+        device,
+        buffer: BufferId(0),
+        offset: 0,
+        ty,
+        shape: Shape::new(dims)?,
+    };
     tensor.buffer = backend.allocate(tensor.n_bytes()?)?;
     Ok(tensor)
 }
@@ -69,6 +97,9 @@ fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
     let size = expected.iter().fold(1.0f32, |size, x| size.max(x.abs()));
     for (index, (a, b)) in found.iter().zip(expected).enumerate() {
         let fine = (a - b).abs() <= tolerance * size;
-        assert!(fine, "[{index}]: {a} instead of {b} (scale {size}, tolerance {tolerance})");
+        assert!(
+            fine,
+            "[{index}]: {a} instead of {b} (scale {size}, tolerance {tolerance})"
+        );
     }
 }

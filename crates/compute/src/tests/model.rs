@@ -2,7 +2,8 @@
 
 use super::{Random, shape, tensor, zeroed};
 use crate::{
-    Activation, Attention, Backend, BatchShape, Graph, GraphBuilder, KvLayer, Rope, RopeStyle, Tensor, Value, Yarn,
+    Activation, Attention, Backend, BatchShape, Graph, GraphBuilder, KvLayer, Rope, RopeStyle,
+    Tensor, Value, Yarn,
 };
 use gristmill_quant::{F32, TensorType};
 use std::sync::Arc;
@@ -58,7 +59,9 @@ pub struct Model {
 
 /// Types that a weight matrix can have.
 pub fn matrix_types() -> Vec<TensorType> {
-    TensorType::all().filter(|ty| ty.can_decode() && ty.can_encode() && ty.activation().is_some()).collect()
+    TensorType::all()
+        .filter(|ty| ty.can_decode() && ty.can_encode() && ty.activation().is_some())
+        .collect()
 }
 
 impl Model {
@@ -78,11 +81,21 @@ impl Model {
             tensor(&*devices[device], device, ty, &[n_in, n_out], &x)
         };
         let vector = |device: usize, n: usize, base: f32, random: &mut Random| {
-            let x: Vec<f32> = random.floats(n, 0.3).into_iter().map(|x| x + base).collect();
+            let x: Vec<f32> = random
+                .floats(n, 0.3)
+                .into_iter()
+                .map(|x| x + base)
+                .collect();
             tensor(&*devices[device], device, F32, &[n], &x)
         };
         let cache = |device: usize, ty| {
-            zeroed(&*devices[device], device, ty, &[HEAD_DIM, PAGE_LEN, N_HEAD_KV, N_PAGES]).expect("small")
+            zeroed(
+                &*devices[device],
+                device,
+                ty,
+                &[HEAD_DIM, PAGE_LEN, N_HEAD_KV, N_PAGES],
+            )
+            .expect("small")
         };
         let layers = (0..N_LAYER).map(|index| {
             let device = device_of(index);
@@ -104,7 +117,11 @@ impl Model {
                 up: matrix(device, N_EMBD, N_FF, random),
                 down: matrix(device, N_FF, N_EMBD, random),
                 post_ffn_norm: vector(device, N_EMBD, 1.0, random),
-                cache: KvLayer { k: cache(device, kv_type), v: cache(device, kv_type), page_len: PAGE_LEN },
+                cache: KvLayer {
+                    k: cache(device, kv_type),
+                    v: cache(device, kv_type),
+                    page_len: PAGE_LEN,
+                },
                 factors: vector(device, HEAD_DIM / 2, 2.0, random),
             }
         });
@@ -155,7 +172,11 @@ impl Model {
         let normed = g.rms_norm(x, Some(&layer.ffn_norm), EPS);
         let gate = g.matmul(&layer.gate, normed);
         let up = g.matmul(&layer.up, normed);
-        let activation = if gemma { Activation::GeluTanh } else { Activation::Silu };
+        let activation = if gemma {
+            Activation::GeluTanh
+        } else {
+            Activation::Silu
+        };
         let gated = g.glu(gate, up, activation);
         let mut fed = g.matmul(&layer.down, gated);
         if gemma {
@@ -167,16 +188,21 @@ impl Model {
     fn attention(&self, g: &mut GraphBuilder, index: usize, layer: &Layer, x: Value) -> Value {
         let gemma = self.family == Family::Gemma;
         let n_tokens = g.batch().n_tokens;
-        let windowed = gemma && index % 2 == 0;
+        let windowed = gemma && index.is_multiple_of(2);
         let q = g.matmul(&layer.q, x);
         let q = g.add_row(q, &layer.q_bias);
         let k = g.matmul(&layer.k, x);
         let v = g.matmul(&layer.v, x);
-        let [q, k] = [(q, N_HEAD, &layer.q_norm), (k, N_HEAD_KV, &layer.k_norm)].map(|(x, n_head, norm)| {
-            let x = g.reshape(x, shape(&[HEAD_DIM, n_head, n_tokens]));
-            let x = if gemma { g.rms_norm(x, Some(norm), EPS) } else { x };
-            g.rope(x, &self.rope(layer, windowed))
-        });
+        let [q, k] =
+            [(q, N_HEAD, &layer.q_norm), (k, N_HEAD_KV, &layer.k_norm)].map(|(x, n_head, norm)| {
+                let x = g.reshape(x, shape(&[HEAD_DIM, n_head, n_tokens]));
+                let x = if gemma {
+                    g.rms_norm(x, Some(norm), EPS)
+                } else {
+                    x
+                };
+                g.rope(x, &self.rope(layer, windowed))
+            });
         g.store_kv(&layer.cache, k, v);
         let attention = Attention {
             n_head: N_HEAD,
@@ -196,9 +222,26 @@ impl Model {
             Family::Llama => (RopeStyle::Normal, Some(layer.factors)),
             Family::Gemma => (RopeStyle::NeoX, None),
         };
-        let yarn =
-            Yarn { ext_factor: 1.0, attn_factor: 1.1, beta_fast: 32.0, beta_slow: 1.0, original_context: 64 };
-        let (freq_base, freq_scale, yarn) = if windowed { (1e4, 1.0, None) } else { (1e6, 0.125, Some(yarn)) };
-        Rope { style, n_dims: HEAD_DIM, freq_base, freq_scale, yarn, factors, attn_factor: 1.0 }
+        let yarn = Yarn {
+            ext_factor: 1.0,
+            attn_factor: 1.1,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            original_context: 64,
+        };
+        let (freq_base, freq_scale, yarn) = if windowed {
+            (1e4, 1.0, None)
+        } else {
+            (1e6, 0.125, Some(yarn))
+        };
+        Rope {
+            style,
+            n_dims: HEAD_DIM,
+            freq_base,
+            freq_scale,
+            yarn,
+            factors,
+            attn_factor: 1.0,
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Random, assert_close, backends, floats, shape, tensor, zeroed};
 use crate::{
-    Activation, Attention, Backend, BatchShape, Executor, GraphBuilder, Inputs, KvLayer, Plan, Rope, RopeStyle, Tensor,
-    Value, Yarn,
+    Activation, Attention, Backend, BatchShape, Executor, GraphBuilder, Inputs, KvLayer, Plan,
+    Rope, RopeStyle, Tensor, Value, Yarn,
 };
 use gristmill_quant::{F16, F32, TensorType};
 use std::sync::Arc;
@@ -25,7 +25,12 @@ fn run(
     executor.output(0).to_vec()
 }
 
-const TWO_TOKENS: BatchShape = BatchShape { n_tokens: 2, n_outputs: 1, n_sequences: 1, max_pages: 4 };
+const TWO_TOKENS: BatchShape = BatchShape {
+    n_tokens: 2,
+    n_outputs: 1,
+    n_sequences: 1,
+    max_pages: 4,
+};
 
 /// Runs `build` on a value with these two rows, which come out of an embedding table.
 fn on_rows(
@@ -34,7 +39,12 @@ fn on_rows(
     build: impl FnOnce(&mut GraphBuilder, Value) -> Value,
 ) -> Vec<f32> {
     let table = floats(&**backend, &[rows[0].len(), 2], &rows.concat());
-    let inputs = Inputs { tokens: &[0, 1], positions: &[0, 1], output_rows: &[1], ..Inputs::default() };
+    let inputs = Inputs {
+        tokens: &[0, 1],
+        positions: &[0, 1],
+        output_rows: &[1],
+        ..Inputs::default()
+    };
     run(backend, TWO_TOKENS, &inputs, |graph| {
         let x = graph.embed(&table);
         build(graph, x)
@@ -44,9 +54,20 @@ fn on_rows(
 #[test]
 fn rows_are_looked_up_and_selected() {
     for backend in backends() {
-        let table = floats(&*backend, &[3, 4], &[0., 1., 2., 10., 11., 12., 20., 21., 22., 30., 31., 32.]);
-        let inputs = Inputs { tokens: &[3, 1], output_rows: &[1], ..Inputs::default() };
-        assert_eq!(run(&backend, TWO_TOKENS, &inputs, |g| g.embed(&table)), [30., 31., 32., 10., 11., 12.]);
+        let table = floats(
+            &*backend,
+            &[3, 4],
+            &[0., 1., 2., 10., 11., 12., 20., 21., 22., 30., 31., 32.],
+        );
+        let inputs = Inputs {
+            tokens: &[3, 1],
+            output_rows: &[1],
+            ..Inputs::default()
+        };
+        assert_eq!(
+            run(&backend, TWO_TOKENS, &inputs, |g| g.embed(&table)),
+            [30., 31., 32., 10., 11., 12.]
+        );
         let selected = run(&backend, TWO_TOKENS, &inputs, |g| {
             let x = g.embed(&table);
             g.select_outputs(x)
@@ -87,12 +108,17 @@ fn activations() {
     let x: [f32; 5] = [-3.0, -0.5, 0.0, 1.0, 2.5];
     // From the definitions, with Python's math module.
     let silu = [-0.142_277_62, -0.188_770_33, 0.0, 0.731_058_6, 2.310_354_5];
-    let gelu_tanh = [-0.003_637_392, -0.154_285_99, 0.0, 0.841_192, 2.484_915_7];
+    let gelu_tanh = [-0.003_637_392, -0.154_286, 0.0, 0.841_192, 2.484_915_7];
     let gelu_erf = [-0.004_049_694, -0.154_268_77, 0.0, 0.841_344_7, 2.484_475_8];
     let relu = [0.0, 0.0, 0.0, 1.0, 2.5];
     let up = [2.0, -1.0, 5.0, 0.5, 1.0];
     for backend in backends() {
-        for (activation, expected) in [(Silu, silu), (GeluTanh, gelu_tanh), (GeluErf, gelu_erf), (Relu, relu)] {
+        for (activation, expected) in [
+            (Silu, silu),
+            (GeluTanh, gelu_tanh),
+            (GeluErf, gelu_erf),
+            (Relu, relu),
+        ] {
             let found = on_rows(&backend, [&x, &x], |g, x| g.activate(x, activation));
             assert_close(&found, &[expected, expected].concat(), 2e-7);
             let row = floats(&*backend, &[5], &up);
@@ -116,9 +142,13 @@ fn norms() {
     for backend in backends() {
         let weight = floats(&*backend, &[2], &[2.0, -1.0]);
         // The mean square of (3, 4) is 12.5; of (1, 1) it is 1, and eps 3 makes the divisor 2.
-        let found = on_rows(&backend, [&[3.0, 4.0], &[1.0, 1.0]], |g, x| g.rms_norm(x, None, 0.0));
+        let found = on_rows(&backend, [&[3.0, 4.0], &[1.0, 1.0]], |g, x| {
+            g.rms_norm(x, None, 0.0)
+        });
         assert_close(&found, &[0.848_528_1, 1.131_370_8, 1.0, 1.0], 2e-7);
-        let found = on_rows(&backend, [&[3.0, 4.0], &[1.0, 1.0]], |g, x| g.rms_norm(x, Some(&weight), 3.0));
+        let found = on_rows(&backend, [&[3.0, 4.0], &[1.0, 1.0]], |g, x| {
+            g.rms_norm(x, Some(&weight), 3.0)
+        });
         assert_close(&found[2..], &[1.0, -0.5], 2e-7);
         // Per head: two heads of one element each have norm 1.
         let found = on_rows(&backend, [&[3.0, -4.0], &[0.5, 2.0]], |g, x| {
@@ -131,10 +161,20 @@ fn norms() {
         let bias = floats(&*backend, &[4], &[0.0, 1.0, 0.0, 0.0]);
         // Mean 2.5, variance 1.25.
         let x: &[f32] = &[1.0, 2.0, 3.0, 4.0];
-        let found = on_rows(&backend, [x, x], |g, x| g.layer_norm(x, &weight, Some(&bias), 0.0));
-        assert_close(&found[4..], &[-1.341_640_8, 0.552_786_4, 0.894_427_2, 1.341_640_8], 2e-7);
+        let found = on_rows(&backend, [x, x], |g, x| {
+            g.layer_norm(x, &weight, Some(&bias), 0.0)
+        });
+        assert_close(
+            &found[4..],
+            &[-1.341_640_8, 0.552_786_4, 0.894_427_2, 1.341_640_8],
+            2e-7,
+        );
         let found = on_rows(&backend, [x, x], |g, x| g.layer_norm(x, &weight, None, 0.0));
-        assert_close(&found[..4], &[-1.341_640_8, -0.447_213_6, 0.894_427_2, 1.341_640_8], 2e-7);
+        assert_close(
+            &found[..4],
+            &[-1.341_640_8, -0.447_213_6, 0.894_427_2, 1.341_640_8],
+            2e-7,
+        );
     }
 }
 
@@ -156,8 +196,15 @@ fn products_of_all_types() {
             ty.encode(&w, n, None, &mut bytes).expect("encodes");
             let mut decoded = vec![0.0; w.len()];
             ty.decode(&bytes, &mut decoded).expect("decodes");
-            let dot = |w: &[f32], x: &[f32]| w.iter().zip(x).map(|(&w, &x)| f64::from(w) * f64::from(x)).sum::<f64>();
-            let columns = x.chunks(n).flat_map(|x| decoded.chunks(n).map(move |w| dot(w, x) as f32));
+            let dot = |w: &[f32], x: &[f32]| {
+                w.iter()
+                    .zip(x)
+                    .map(|(&w, &x)| f64::from(w) * f64::from(x))
+                    .sum::<f64>()
+            };
+            let columns = x
+                .chunks(n)
+                .flat_map(|x| decoded.chunks(n).map(move |w| dot(w, x) as f32));
             // 8-bit activations: each is off by up to 1/254 of its group's largest, in random directions.
             let tolerance = if ty.is_quantized() { 0.01 } else { 1e-5 };
             assert_close(&found, &columns.collect::<Vec<_>>(), tolerance);
@@ -166,7 +213,15 @@ fn products_of_all_types() {
 }
 
 fn rope(style: RopeStyle, n_dims: usize) -> Rope {
-    Rope { style, n_dims, freq_base: 10000.0, freq_scale: 1.0, yarn: None, factors: None, attn_factor: 1.0 }
+    Rope {
+        style,
+        n_dims,
+        freq_base: 10000.0,
+        freq_scale: 1.0,
+        yarn: None,
+        factors: None,
+        attn_factor: 1.0,
+    }
 }
 
 /// Rotates a row of pairs (1, 0) at position 1 and returns the angle and length of each pair.
@@ -179,7 +234,9 @@ fn turns(backend: &Arc<dyn Backend>, rope: &Rope) -> Vec<(f32, f32)> {
         g.rope(x, rope)
     });
     let pairs = found[rope.n_dims..].chunks(2);
-    pairs.map(|pair| (pair[1].atan2(pair[0]), pair[0].hypot(pair[1]))).collect()
+    pairs
+        .map(|pair| (pair[1].atan2(pair[0]), pair[0].hypot(pair[1])))
+        .collect()
 }
 
 #[test]
@@ -196,9 +253,21 @@ fn rotations() {
         };
         let normal = rotate(RopeStyle::Normal);
         assert_close(&normal[..5], x, 1e-7);
-        let expected = [c - 2.0 * s, s + 2.0 * c, 3.0 * d - 4.0 * t, 3.0 * t + 4.0 * d, 5.0];
+        let expected = [
+            c - 2.0 * s,
+            s + 2.0 * c,
+            3.0 * d - 4.0 * t,
+            3.0 * t + 4.0 * d,
+            5.0,
+        ];
         assert_close(&normal[5..], &expected, 1e-7);
-        let expected = [c - 3.0 * s, 2.0 * d - 4.0 * t, s + 3.0 * c, 2.0 * t + 4.0 * d, 5.0];
+        let expected = [
+            c - 3.0 * s,
+            2.0 * d - 4.0 * t,
+            s + 3.0 * c,
+            2.0 * t + 4.0 * d,
+            5.0,
+        ];
         assert_close(&rotate(RopeStyle::NeoX)[5..], &expected, 1e-7);
     }
 }
@@ -213,17 +282,38 @@ fn rope_frequencies() {
         choices.factors = Some(floats(&*backend, &[8], &factors));
         for (i, (angle, length)) in turns(&backend, &choices).into_iter().enumerate() {
             let expected = 500_000f64.powf(-(i as f64) / 8.0) / f64::from(factors[i]) / 4.0;
-            assert!((f64::from(angle) / expected - 1.0).abs() < 1e-5, "{angle} {expected}");
+            assert!(
+                (f64::from(angle) / expected - 1.0).abs() < 1e-5,
+                "{angle} {expected}"
+            );
             assert!((length - 1.0).abs() < 1e-6);
         }
         // Computed from the formula of Transformers' yarn: factor 4, original context 2048; the ramp is pairs 2 to 6.
-        let expected =
-            [1.0, 0.316_227_77, 0.1, 0.025_693_506, 0.006_25, 0.001_383_496_5, 0.000_25, 7.905_694_2e-5];
+        let expected = [
+            1.0,
+            0.316_227_77,
+            0.1,
+            0.025_693_506,
+            0.006_25,
+            0.001_383_496_5,
+            0.000_25,
+            7.905_694e-5,
+        ];
         let magnitude = Yarn::magnitude(4.0);
         assert!((magnitude - 1.138_629_4).abs() < 1e-6);
         let (ext_factor, attn_factor) = (1.0, magnitude);
-        let yarn = Yarn { ext_factor, attn_factor, beta_fast: 32.0, beta_slow: 1.0, original_context: 2048 };
-        let choices = Rope { freq_scale: 0.25, yarn: Some(yarn), ..rope(RopeStyle::Normal, 16) };
+        let yarn = Yarn {
+            ext_factor,
+            attn_factor,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            original_context: 2048,
+        };
+        let choices = Rope {
+            freq_scale: 0.25,
+            yarn: Some(yarn),
+            ..rope(RopeStyle::Normal, 16)
+        };
         for ((angle, length), expected) in turns(&backend, &choices).into_iter().zip(expected) {
             assert!((angle / expected - 1.0).abs() < 1e-5, "{angle} {expected}");
             assert!((length - magnitude).abs() < 1e-6);
@@ -234,13 +324,35 @@ fn rope_frequencies() {
 /// Attention of two tokens of one sequence, positions 0 and 1, whose pages are `pages`.
 ///
 /// One query head (1, 0); keys (0, 0) and (ln 3, 0), so that the later token weighs them 1 : 3; values (1, 0), (0, 1).
-fn attend(backend: &Arc<dyn Backend>, ty: TensorType, page_len: usize, choices: Attention) -> Vec<f32> {
+fn attend(
+    backend: &Arc<dyn Backend>,
+    ty: TensorType,
+    page_len: usize,
+    choices: Attention,
+) -> Vec<f32> {
     let layer = KvLayer {
         k: zeroed(&**backend, 0, ty, &[2, page_len, 1, 3]).expect("small"),
         v: zeroed(&**backend, 0, ty, &[2, page_len, 1, 3]).expect("small"),
         page_len,
     };
-    let table = floats(&**backend, &[6, 2], &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 3f32.ln(), 0.0, 0.0, 1.0]);
+    let table = floats(
+        &**backend,
+        &[6, 2],
+        &[
+            1.0,
+            0.0,
+            0.0,
+            0.0,
+            1.0,
+            0.0,
+            1.0,
+            0.0,
+            3f32.ln(),
+            0.0,
+            0.0,
+            1.0,
+        ],
+    );
     let pick = |from: usize| {
         let mut rows = [0.0; 12];
         (0..2).for_each(|i| rows[i * 6 + from + i] = 1.0);
@@ -248,7 +360,11 @@ fn attend(backend: &Arc<dyn Backend>, ty: TensorType, page_len: usize, choices: 
     };
     let picks = [pick(0), pick(2), pick(4)];
     // Position 0 lies in page 2, and so does position 1 if the page is long enough, else in page 0.
-    let slots = if page_len > 1 { [2 * page_len as i32, 2 * page_len as i32 + 1] } else { [2, 0] };
+    let slots = if page_len > 1 {
+        [2 * page_len as i32, 2 * page_len as i32 + 1]
+    } else {
+        [2, 0]
+    };
     let inputs = Inputs {
         tokens: &[0, 1],
         positions: &[0, 1],
@@ -285,12 +401,22 @@ fn attention_through_pages() {
             for page_len in [1, 2, 8] {
                 let on = |choices| attend(&backend, ty, page_len, choices);
                 assert_close(&on(choices), &[1.0, 0.0, 0.25, 0.75], tolerance);
-                let windowed = Attention { window: Some(1), ..choices };
+                let windowed = Attention {
+                    window: Some(1),
+                    ..choices
+                };
                 assert_close(&on(windowed), &[1.0, 0.0, 0.0, 1.0], tolerance);
-                let scaled = Attention { scale: 2.0, window: Some(2), ..choices };
+                let scaled = Attention {
+                    scale: 2.0,
+                    window: Some(2),
+                    ..choices
+                };
                 assert_close(&on(scaled), &[1.0, 0.0, 0.1, 0.9], tolerance);
                 // 0.5 tanh(ln 3 / 0.5) = 0.487 791 8: weights 1 : 1.628 715
-                let capped = Attention { softcap: Some(0.5), ..choices };
+                let capped = Attention {
+                    softcap: Some(0.5),
+                    ..choices
+                };
                 let expected = 0.5 * (3f64.ln() / 0.5).tanh();
                 let share = (expected.exp() / (1.0 + expected.exp())) as f32;
                 assert_close(&on(capped)[2..], &[1.0 - share, share], tolerance);

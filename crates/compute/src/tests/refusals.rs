@@ -2,16 +2,27 @@
 
 use super::{backends, floats, shape, tensor, zeroed};
 use crate::{
-    Attention, BatchShape, BufferId, ComputeError, CpuBackend, Executor, Graph, GraphBuilder, Input, Inputs, KvLayer,
-    Plan, PlainBackend, Rope, RopeStyle, Tensor,
+    Attention, BatchShape, BufferId, ComputeError, CpuBackend, Executor, Graph, GraphBuilder,
+    Input, Inputs, KvLayer, PlainBackend, Plan, Rope, RopeStyle, Tensor,
 };
 use gristmill_quant::{F16, F32, IQ2_S, Q4_0};
 use std::sync::Arc;
 
-const BATCH: BatchShape = BatchShape { n_tokens: 2, n_outputs: 1, n_sequences: 1, max_pages: 2 };
+const BATCH: BatchShape = BatchShape {
+    n_tokens: 2,
+    n_outputs: 1,
+    n_sequences: 1,
+    max_pages: 2,
+};
 
 fn weight(dims: &[usize]) -> Tensor {
-    Tensor { device: 0, buffer: BufferId(0), offset: 0, ty: F32, shape: shape(dims) }
+    Tensor {
+        device: 0,
+        buffer: BufferId(0),
+        offset: 0,
+        ty: F32,
+        shape: shape(dims),
+    }
 }
 
 fn refused(build: impl FnOnce(&mut GraphBuilder)) -> String {
@@ -30,23 +41,35 @@ fn wrong_shapes_name_the_op_and_both_shapes() {
         // What follows a mistake is ignored.
         g.add(x, y);
     });
-    assert_eq!(message, "matmul: value and weight: [4, 2] does not fit [5, 3]");
+    assert_eq!(
+        message,
+        "matmul: value and weight: [4, 2] does not fit [5, 3]"
+    );
     let message = refused(|g| {
         let x = g.embed(&weight(&[4, 8]));
         let y = g.matmul(&weight(&[4, 3]), x);
         g.add(x, y);
     });
-    assert_eq!(message, "add: the operands differ: [4, 2] does not fit [3, 2]");
+    assert_eq!(
+        message,
+        "add: the operands differ: [4, 2] does not fit [3, 2]"
+    );
     let message = refused(|g| {
         let x = g.embed(&weight(&[4, 8]));
         g.rms_norm(x, Some(&weight(&[3])), 1e-5);
     });
-    assert_eq!(message, "rms_norm: value and vector: [4, 2] does not fit [3]");
+    assert_eq!(
+        message,
+        "rms_norm: value and vector: [4, 2] does not fit [3]"
+    );
     let message = refused(|g| {
         let x = g.embed(&weight(&[4, 8]));
         g.reshape(x, shape(&[3, 3]));
     });
-    assert_eq!(message, "reshape: the number of elements differs: [4, 2] does not fit [3, 3]");
+    assert_eq!(
+        message,
+        "reshape: the number of elements differs: [4, 2] does not fit [3, 3]"
+    );
     let message = refused(|g| {
         let x = g.embed(&weight(&[4, 8]));
         let selected = g.select_outputs(x);
@@ -57,8 +80,15 @@ fn wrong_shapes_name_the_op_and_both_shapes() {
 
 #[test]
 fn wrong_attention_is_refused() {
-    let cache = |dims| Tensor { ty: F16, ..weight(dims) };
-    let layer = KvLayer { k: cache(&[2, 4, 1, 3]), v: cache(&[2, 4, 1, 3]), page_len: 4 };
+    let cache = |dims| Tensor {
+        ty: F16,
+        ..weight(dims)
+    };
+    let layer = KvLayer {
+        k: cache(&[2, 4, 1, 3]),
+        v: cache(&[2, 4, 1, 3]),
+        page_len: 4,
+    };
     let choices = Attention {
         n_head: 2,
         n_head_kv: 1,
@@ -76,20 +106,84 @@ fn wrong_attention_is_refused() {
             g.attention(&layer, q, &choices);
         })
     };
-    let message = attend(layer, Attention { n_head: 4, key_dim: 1, ..choices });
-    assert_eq!(message, "attention: query: [2, 2, 2] does not fit [1, 4, 2]");
-    assert!(attend(layer, Attention { n_head_kv: 0, ..choices }).contains("n_head_kv"));
-    assert!(attend(layer, Attention { window: Some(0), ..choices }).contains("window"));
-    assert!(attend(layer, Attention { softcap: Some(0.0), ..choices }).contains("cap"));
-    assert!(attend(layer, Attention { causal: false, ..choices }).contains("causal"));
-    assert!(attend(KvLayer { page_len: 3, ..layer }, choices).starts_with("attention: keys and values"));
-    let quantized = KvLayer { k: Tensor { ty: Q4_0, ..layer.k }, ..layer };
+    let message = attend(
+        layer,
+        Attention {
+            n_head: 4,
+            key_dim: 1,
+            ..choices
+        },
+    );
+    assert_eq!(
+        message,
+        "attention: query: [2, 2, 2] does not fit [1, 4, 2]"
+    );
+    assert!(
+        attend(
+            layer,
+            Attention {
+                n_head_kv: 0,
+                ..choices
+            }
+        )
+        .contains("n_head_kv")
+    );
+    assert!(
+        attend(
+            layer,
+            Attention {
+                window: Some(0),
+                ..choices
+            }
+        )
+        .contains("window")
+    );
+    assert!(
+        attend(
+            layer,
+            Attention {
+                softcap: Some(0.0),
+                ..choices
+            }
+        )
+        .contains("cap")
+    );
+    assert!(
+        attend(
+            layer,
+            Attention {
+                causal: false,
+                ..choices
+            }
+        )
+        .contains("causal")
+    );
+    assert!(
+        attend(
+            KvLayer {
+                page_len: 3,
+                ..layer
+            },
+            choices
+        )
+        .starts_with("attention: keys and values")
+    );
+    let quantized = KvLayer {
+        k: Tensor {
+            ty: Q4_0,
+            ..layer.k
+        },
+        ..layer
+    };
     assert!(attend(quantized, choices).contains("q4_0"));
     let message = refused(|g| {
         let x = g.embed(&weight(&[4, 8]));
         g.store_kv(&layer, x, x);
     });
-    assert_eq!(message, "store_kv: value and cache: [4, 2] does not fit [2, 4, 1, 3]");
+    assert_eq!(
+        message,
+        "store_kv: value and cache: [4, 2] does not fit [2, 4, 1, 3]"
+    );
 }
 
 #[test]
@@ -111,20 +205,58 @@ fn wrong_parameters_and_types_are_refused() {
             g.rope(x, &rope);
         })
     };
-    assert!(turn(Rope { n_dims: 3, ..rope.clone() }).contains("n_dims"));
-    assert!(turn(Rope { n_dims: 6, ..rope.clone() }).starts_with("rope: "));
-    assert!(turn(Rope { freq_base: f32::NAN, ..rope.clone() }).contains("freq_base"));
-    assert!(turn(Rope { factors: Some(weight(&[4])), ..rope }).contains("[4]"));
+    assert!(
+        turn(Rope {
+            n_dims: 3,
+            ..rope.clone()
+        })
+        .contains("n_dims")
+    );
+    assert!(
+        turn(Rope {
+            n_dims: 6,
+            ..rope.clone()
+        })
+        .starts_with("rope: ")
+    );
+    assert!(
+        turn(Rope {
+            freq_base: f32::NAN,
+            ..rope.clone()
+        })
+        .contains("freq_base")
+    );
+    assert!(
+        turn(Rope {
+            factors: Some(weight(&[4])),
+            ..rope
+        })
+        .contains("[4]")
+    );
     let type_of = |ty, dims| refused(|g| _ = g.embed(&Tensor { ty, ..weight(dims) }));
     assert!(type_of(IQ2_S, &[256, 2]).contains("iq2_s"));
     let message = refused(|g| {
         let x = embed(g);
-        g.add_row(x, &Tensor { ty: F16, ..weight(&[4]) });
+        g.add_row(
+            x,
+            &Tensor {
+                ty: F16,
+                ..weight(&[4])
+            },
+        );
     });
     assert!(message.contains("f16"), "{message}");
     let message = refused(|g| {
         let x = embed(g);
-        g.layer_norm(x, &weight(&[4]), Some(&Tensor { device: 1, ..weight(&[4]) }), 1e-5);
+        g.layer_norm(
+            x,
+            &weight(&[4]),
+            Some(&Tensor {
+                device: 1,
+                ..weight(&[4])
+            }),
+            1e-5,
+        );
     });
     assert!(message.contains("devices 0 and 1"), "{message}");
 }
@@ -141,18 +273,37 @@ fn a_tensor_outside_its_buffer_is_an_error() {
         let table = floats(&*backend, &[4, 8], &[1.0; 32]);
         let devices = vec![backend];
         let mut executor = Executor::new(devices.clone());
-        let inputs = Inputs { tokens: &[0, 7], ..Inputs::default() };
-        for (offset, buffer) in [(36, table.buffer), (usize::MAX - 8, table.buffer), (0, BufferId(77))] {
-            let plan = Plan::new(&embedding(&Tensor { offset, buffer, ..table }), &devices).expect("planned");
+        let inputs = Inputs {
+            tokens: &[0, 7],
+            ..Inputs::default()
+        };
+        for (offset, buffer) in [
+            (36, table.buffer),
+            (usize::MAX - 8, table.buffer),
+            (0, BufferId(77)),
+        ] {
+            let plan = Plan::new(
+                &embedding(&Tensor {
+                    offset,
+                    buffer,
+                    ..table
+                }),
+                &devices,
+            )
+            .expect("planned");
             let error = executor.run(&plan, &inputs).expect_err("outside");
             let expected = matches!(
                 error,
-                ComputeError::OutOfBounds { .. } | ComputeError::UnknownBuffer { .. } | ComputeError::TooLarge { .. }
+                ComputeError::OutOfBounds { .. }
+                    | ComputeError::UnknownBuffer { .. }
+                    | ComputeError::TooLarge { .. }
             );
             assert!(expected, "{error}");
         }
         let plan = Plan::new(&embedding(&table), &devices).expect("planned");
-        executor.run(&plan, &inputs).expect("an executor stays usable");
+        executor
+            .run(&plan, &inputs)
+            .expect("an executor stays usable");
     }
 }
 
@@ -170,12 +321,28 @@ fn wrong_devices_are_errors() {
     let table = floats(&*plain, &[4, 8], &[1.0; 32]);
     let devices = [plain];
     let elsewhere = Plan::new(&embedding(&Tensor { device: 1, ..table }), &devices);
-    assert!(matches!(elsewhere, Err(ComputeError::UnknownDevice { device: 1, n_devices: 1, .. })));
+    assert!(matches!(
+        elsewhere,
+        Err(ComputeError::UnknownDevice {
+            device: 1,
+            n_devices: 1,
+            ..
+        })
+    ));
     let plan = Plan::new(&embedding(&table), &devices).expect("planned");
     let mut nothing = Executor::new(Vec::new());
-    let inputs = Inputs { tokens: &[0, 1], ..Inputs::default() };
+    let inputs = Inputs {
+        tokens: &[0, 1],
+        ..Inputs::default()
+    };
     let ran = nothing.run(&plan, &inputs);
-    assert!(matches!(ran, Err(ComputeError::DeviceCount { planned: 1, found: 0 })));
+    assert!(matches!(
+        ran,
+        Err(ComputeError::DeviceCount {
+            planned: 1,
+            found: 0
+        })
+    ));
 }
 
 #[test]
@@ -193,7 +360,16 @@ fn inputs_are_checked_before_anything_runs() {
         builder.store_kv(&layer, x, x);
         let (n_head, n_head_kv, key_dim, value_dim, scale) = (1, 1, 4, 4, 1.0);
         let (softcap, window, causal) = (None, None, true);
-        let choices = Attention { n_head, n_head_kv, key_dim, value_dim, scale, softcap, window, causal };
+        let choices = Attention {
+            n_head,
+            n_head_kv,
+            key_dim,
+            value_dim,
+            scale,
+            softcap,
+            window,
+            causal,
+        };
         let x = builder.attention(&layer, x, &choices);
         let x = builder.select_outputs(x);
         let graph = builder.finish(&[x]).expect("right");
@@ -210,22 +386,96 @@ fn inputs_are_checked_before_anything_runs() {
         };
         executor.run(&plan, &right).expect("right");
         let mut fails = |inputs: Inputs<'_>, expected: Input| match executor.run(&plan, &inputs) {
-            Err(ComputeError::InputLength { input, .. } | ComputeError::InputValue { input, .. }) => {
+            Err(
+                ComputeError::InputLength { input, .. } | ComputeError::InputValue { input, .. },
+            ) => {
                 assert_eq!(input, expected);
             }
             other => panic!("{other:?}"),
         };
-        fails(Inputs { tokens: &[0], ..right }, Input::Tokens);
-        fails(Inputs { tokens: &[0, 8], ..right }, Input::Tokens);
-        fails(Inputs { tokens: &[-1, 0], ..right }, Input::Tokens);
-        fails(Inputs { positions: &[0, 4], ..right }, Input::Positions);
-        fails(Inputs { positions: &[0, -4], ..right }, Input::Positions);
-        fails(Inputs { slots: &[6, 0], ..right }, Input::Slots);
-        fails(Inputs { sequences: &[0, 1], ..right }, Input::Sequences);
-        fails(Inputs { page_table: &[0, 3], ..right }, Input::PageTable);
-        fails(Inputs { page_table: &[-1, 0], ..right }, Input::PageTable);
-        fails(Inputs { page_table: &[0], ..right }, Input::PageTable);
-        fails(Inputs { output_rows: &[2], ..right }, Input::OutputRows);
-        fails(Inputs { output_rows: &[], ..right }, Input::OutputRows);
+        fails(
+            Inputs {
+                tokens: &[0],
+                ..right
+            },
+            Input::Tokens,
+        );
+        fails(
+            Inputs {
+                tokens: &[0, 8],
+                ..right
+            },
+            Input::Tokens,
+        );
+        fails(
+            Inputs {
+                tokens: &[-1, 0],
+                ..right
+            },
+            Input::Tokens,
+        );
+        fails(
+            Inputs {
+                positions: &[0, 4],
+                ..right
+            },
+            Input::Positions,
+        );
+        fails(
+            Inputs {
+                positions: &[0, -4],
+                ..right
+            },
+            Input::Positions,
+        );
+        fails(
+            Inputs {
+                slots: &[6, 0],
+                ..right
+            },
+            Input::Slots,
+        );
+        fails(
+            Inputs {
+                sequences: &[0, 1],
+                ..right
+            },
+            Input::Sequences,
+        );
+        fails(
+            Inputs {
+                page_table: &[0, 3],
+                ..right
+            },
+            Input::PageTable,
+        );
+        fails(
+            Inputs {
+                page_table: &[-1, 0],
+                ..right
+            },
+            Input::PageTable,
+        );
+        fails(
+            Inputs {
+                page_table: &[0],
+                ..right
+            },
+            Input::PageTable,
+        );
+        fails(
+            Inputs {
+                output_rows: &[2],
+                ..right
+            },
+            Input::OutputRows,
+        );
+        fails(
+            Inputs {
+                output_rows: &[],
+                ..right
+            },
+            Input::OutputRows,
+        );
     }
 }

@@ -20,8 +20,17 @@ impl Run<'_> {
         let mut floats = self.written_buffer(cache)?;
         let all: &mut [u8] = bytemuck::cast_slice_mut(&mut floats);
         let (buffer, offset, size) = (cache.buffer, cache.offset, all.len());
-        let outside = ComputeError::OutOfBounds { backend: super::NAME, buffer, offset, bytes: n_bytes, size };
-        let bytes = all.get_mut(offset..).and_then(|all| all.get_mut(..n_bytes)).ok_or(outside)?;
+        let outside = ComputeError::OutOfBounds {
+            backend: super::NAME,
+            buffer,
+            offset,
+            bytes: n_bytes,
+            size,
+        };
+        let bytes = all
+            .get_mut(offset..)
+            .and_then(|all| all.get_mut(..n_bytes))
+            .ok_or(outside)?;
         let tokens = x.chunks_exact((head_dim * n_head_kv).max(1));
         for (token, &slot) in tokens.zip(self.inputs.slots) {
             // The executor has checked that the slot is inside the cache.
@@ -62,8 +71,18 @@ impl Run<'_> {
             max_pages: self.batch.max_pages,
         };
         self.tensor_pair(&layer.k, &layer.v, |k, v| {
-            let (k, v) = (CacheView { ty: layer.k.ty, bytes: k }, CacheView { ty: layer.v.ty, bytes: v });
-            kernels::attention(self.pool, &shape, &batch, k, v, out).map_err(kernel_error("attention"))
+            let (k, v) = (
+                CacheView {
+                    ty: layer.k.ty,
+                    bytes: k,
+                },
+                CacheView {
+                    ty: layer.v.ty,
+                    bytes: v,
+                },
+            );
+            kernels::attention(self.pool, &shape, &batch, k, v, out)
+                .map_err(kernel_error("attention"))
         })
     }
 }

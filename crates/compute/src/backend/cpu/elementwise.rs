@@ -12,7 +12,12 @@ const EXP_COST: usize = 8;
 
 impl Run<'_> {
     /// `f` on every element of the operand.
-    pub fn unary(&self, step: &Step, values: &mut [f32], f: impl Fn(&mut [f32]) + Sync) -> Result<(), ComputeError> {
+    pub fn unary(
+        &self,
+        step: &Step,
+        values: &mut [f32],
+        f: impl Fn(&mut [f32]) + Sync,
+    ) -> Result<(), ComputeError> {
         start_from_first(step, values)?;
         let out = output(step, values)?;
         for_rows(self.pool, out, step.shape.row_len(), EXP_COST, |_, x| f(x));
@@ -39,7 +44,9 @@ impl Run<'_> {
         start_from_first(step, values)?;
         let n = step.shape.row_len();
         let (out, other) = output_and_operand(step, step.operands[1], values)?;
-        for_rows(self.pool, out, n, cost, |first, x| f(x, &other[first * n..][..x.len()]));
+        for_rows(self.pool, out, n, cost, |first, x| {
+            f(x, &other[first * n..][..x.len()])
+        });
         Ok(())
     }
 
@@ -61,7 +68,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub fn activate(&self, step: &Step, activation: Activation, values: &mut [f32]) -> Result<(), ComputeError> {
+    pub fn activate(
+        &self,
+        step: &Step,
+        activation: Activation,
+        values: &mut [f32],
+    ) -> Result<(), ComputeError> {
         match activation {
             Activation::Silu => self.unary(step, values, kernels::silu_assign),
             Activation::GeluTanh => self.unary(step, values, kernels::gelu_tanh_assign),
@@ -70,7 +82,12 @@ impl Run<'_> {
         }
     }
 
-    pub fn glu(&self, step: &Step, activation: Activation, values: &mut [f32]) -> Result<(), ComputeError> {
+    pub fn glu(
+        &self,
+        step: &Step,
+        activation: Activation,
+        values: &mut [f32],
+    ) -> Result<(), ComputeError> {
         let then_mul = |f: fn(&mut [f32])| {
             move |gate: &mut [f32], up: &[f32]| {
                 f(gate);
@@ -78,39 +95,70 @@ impl Run<'_> {
             }
         };
         match activation {
-            Activation::Silu => self.binary_with_cost(step, values, EXP_COST, kernels::silu_mul_assign),
-            Activation::GeluTanh => self.binary_with_cost(step, values, EXP_COST, kernels::gelu_tanh_mul_assign),
-            Activation::GeluErf => self.binary_with_cost(step, values, EXP_COST, then_mul(gelu_erf_assign)),
+            Activation::Silu => {
+                self.binary_with_cost(step, values, EXP_COST, kernels::silu_mul_assign)
+            }
+            Activation::GeluTanh => {
+                self.binary_with_cost(step, values, EXP_COST, kernels::gelu_tanh_mul_assign)
+            }
+            Activation::GeluErf => {
+                self.binary_with_cost(step, values, EXP_COST, then_mul(gelu_erf_assign))
+            }
             Activation::Relu => self.binary(step, values, then_mul(relu_assign)),
         }
     }
 
-    pub fn rms_norm(&self, op: &RmsNorm, step: &Step, values: &mut [f32]) -> Result<(), ComputeError> {
-        let bytes = op.weight.as_ref().map(|weight| self.tensor(weight)).transpose()?;
+    pub fn rms_norm(
+        &self,
+        op: &RmsNorm,
+        step: &Step,
+        values: &mut [f32],
+    ) -> Result<(), ComputeError> {
+        let bytes = op
+            .weight
+            .as_ref()
+            .map(|weight| self.tensor(weight))
+            .transpose()?;
         let weight = match (&op.weight, &bytes) {
             (Some(weight), Some(bytes)) => Some(floats(weight, bytes)?),
             _ => None,
         };
-        self.norm(step, values, |x, out| kernels::rms_norm(x, weight, op.eps, out))
+        self.norm(step, values, |x, out| {
+            kernels::rms_norm(x, weight, op.eps, out)
+        })
     }
 
-    pub fn layer_norm(&self, op: &LayerNorm, step: &Step, values: &mut [f32]) -> Result<(), ComputeError> {
+    pub fn layer_norm(
+        &self,
+        op: &LayerNorm,
+        step: &Step,
+        values: &mut [f32],
+    ) -> Result<(), ComputeError> {
         let second = op.bias.as_ref().unwrap_or(&op.weight);
         self.tensor_pair(&op.weight, second, |weight, bias| {
             let weight = floats(&op.weight, weight)?;
             let bias = floats(second, bias)?;
             let bias = op.bias.is_some().then_some(bias);
-            self.norm(step, values, |x, out| kernels::layer_norm(x, weight, bias, op.eps, out))
+            self.norm(step, values, |x, out| {
+                kernels::layer_norm(x, weight, bias, op.eps, out)
+            })
         })
     }
 
     /// `f(x, out)` on every row.
-    fn norm(&self, step: &Step, values: &mut [f32], f: impl Fn(&[f32], &mut [f32]) + Sync) -> Result<(), ComputeError> {
+    fn norm(
+        &self,
+        step: &Step,
+        values: &mut [f32],
+        f: impl Fn(&[f32], &mut [f32]) + Sync,
+    ) -> Result<(), ComputeError> {
         let n = step.shape.row_len().max(1);
         let (out, x) = output_and_operand(step, step.operands[0], values)?;
         for_rows(self.pool, out, n, 2, |first, rows| {
             let x = x[first * n..].chunks_exact(n);
-            rows.chunks_exact_mut(n).zip(x).for_each(|(out, x)| f(x, out));
+            rows.chunks_exact_mut(n)
+                .zip(x)
+                .for_each(|(out, x)| f(x, out));
         });
         Ok(())
     }

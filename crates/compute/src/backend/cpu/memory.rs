@@ -57,7 +57,9 @@ impl Buffers {
     fn insert(&mut self, buffer: Buffer) -> Result<BufferId, ComputeError> {
         let free = self.buffers.iter().position(Option::is_none);
         let index = free.unwrap_or(self.buffers.len());
-        let id = u32::try_from(index).map_err(|_| ComputeError::TooLarge { what: "number of buffers" })?;
+        let id = u32::try_from(index).map_err(|_| ComputeError::TooLarge {
+            what: "number of buffers",
+        })?;
         match free {
             Some(index) => self.buffers[index] = Some(buffer),
             None => self.buffers.push(Some(buffer)),
@@ -73,7 +75,10 @@ impl Buffers {
 
     pub fn write(&self, buffer: BufferId, offset: usize, data: &[u8]) -> Result<(), ComputeError> {
         let Buffer::Owned(floats, size) = self.get(buffer)? else {
-            return Err(ComputeError::ReadOnly { backend: NAME, buffer });
+            return Err(ComputeError::ReadOnly {
+                backend: NAME,
+                buffer,
+            });
         };
         let range = checked_range(buffer, offset, data.len(), *size)?;
         let mut floats = floats.write().unwrap_or_else(PoisonError::into_inner);
@@ -81,21 +86,37 @@ impl Buffers {
         Ok(())
     }
 
-    pub fn read(&self, buffer: BufferId, offset: usize, out: &mut [u8]) -> Result<(), ComputeError> {
+    pub fn read(
+        &self,
+        buffer: BufferId,
+        offset: usize,
+        out: &mut [u8],
+    ) -> Result<(), ComputeError> {
         out.copy_from_slice(&self.bytes(buffer, offset, out.len())?);
         Ok(())
     }
 
     /// All elements of an owned buffer, for writing. Waits for readers: the caller must hold no part of it.
-    pub fn floats_mut(&self, buffer: BufferId) -> Result<RwLockWriteGuard<'_, Vec<f32>>, ComputeError> {
+    pub fn floats_mut(
+        &self,
+        buffer: BufferId,
+    ) -> Result<RwLockWriteGuard<'_, Vec<f32>>, ComputeError> {
         match self.get(buffer)? {
             Buffer::Owned(floats, _) => Ok(floats.write().unwrap_or_else(PoisonError::into_inner)),
-            Buffer::Region(_) => Err(ComputeError::ReadOnly { backend: NAME, buffer }),
+            Buffer::Region(_) => Err(ComputeError::ReadOnly {
+                backend: NAME,
+                buffer,
+            }),
         }
     }
 
     /// A part of a buffer, for reading. Waits for a writer: the caller must hold no part of it.
-    pub fn bytes(&self, buffer: BufferId, offset: usize, n_bytes: usize) -> Result<Bytes<'_>, ComputeError> {
+    pub fn bytes(
+        &self,
+        buffer: BufferId,
+        offset: usize,
+        n_bytes: usize,
+    ) -> Result<Bytes<'_>, ComputeError> {
         match self.get(buffer)? {
             Buffer::Region(region) => {
                 let bytes = (**region).as_ref();
@@ -104,20 +125,40 @@ impl Buffers {
             }
             Buffer::Owned(floats, size) => {
                 let range = checked_range(buffer, offset, n_bytes, *size)?;
-                Ok(Bytes::Owned(floats.read().unwrap_or_else(PoisonError::into_inner), range))
+                Ok(Bytes::Owned(
+                    floats.read().unwrap_or_else(PoisonError::into_inner),
+                    range,
+                ))
             }
         }
     }
 
     fn get(&self, buffer: BufferId) -> Result<&Buffer, ComputeError> {
-        let unknown = ComputeError::UnknownBuffer { backend: NAME, buffer };
-        self.buffers.get(buffer.0 as usize).and_then(Option::as_ref).ok_or(unknown)
+        let unknown = ComputeError::UnknownBuffer {
+            backend: NAME,
+            buffer,
+        };
+        self.buffers
+            .get(buffer.0 as usize)
+            .and_then(Option::as_ref)
+            .ok_or(unknown)
     }
 }
 
-fn checked_range(buffer: BufferId, offset: usize, bytes: usize, size: usize) -> Result<Range<usize>, ComputeError> {
+fn checked_range(
+    buffer: BufferId,
+    offset: usize,
+    bytes: usize,
+    size: usize,
+) -> Result<Range<usize>, ComputeError> {
     match offset.checked_add(bytes) {
         Some(end) if end <= size => Ok(offset..end),
-        _ => Err(ComputeError::OutOfBounds { backend: NAME, buffer, offset, bytes, size }),
+        _ => Err(ComputeError::OutOfBounds {
+            backend: NAME,
+            buffer,
+            offset,
+            bytes,
+            size,
+        }),
     }
 }

@@ -51,7 +51,11 @@ struct Run<'a> {
 impl CpuBackend {
     /// A backend that runs on `n_threads` threads, the caller's counted; 0 is taken as 1.
     pub fn new(n_threads: usize) -> Self {
-        Self { pool: Pool::new(n_threads), buffers: RwLock::default(), scratch: Mutex::default() }
+        Self {
+            pool: Pool::new(n_threads),
+            buffers: RwLock::default(),
+            scratch: Mutex::default(),
+        }
     }
 
     /// Threads that take part, the caller's counted.
@@ -102,11 +106,22 @@ impl Backend for CpuBackend {
         self.buffers().read(buffer, offset, out)
     }
 
-    fn execute(&self, segment: &Segment, arena: BufferId, inputs: &Inputs<'_>) -> Result<(), ComputeError> {
+    fn execute(
+        &self,
+        segment: &Segment,
+        arena: BufferId,
+        inputs: &Inputs<'_>,
+    ) -> Result<(), ComputeError> {
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let buffers = self.buffers();
         let mut values = buffers.floats_mut(arena)?;
-        let run = Run { pool: &self.pool, buffers: &buffers, arena, batch: &segment.batch, inputs };
+        let run = Run {
+            pool: &self.pool,
+            buffers: &buffers,
+            arena,
+            batch: &segment.batch,
+            inputs,
+        };
         scratch.prepared.forget();
         for step in &segment.steps {
             run.step(step, &mut values, &mut scratch)?;
@@ -117,7 +132,12 @@ impl Backend for CpuBackend {
 }
 
 impl Run<'_> {
-    fn step(&self, step: &Step, values: &mut [f32], scratch: &mut Scratch) -> Result<(), ComputeError> {
+    fn step(
+        &self,
+        step: &Step,
+        values: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> Result<(), ComputeError> {
         if step.output.len == 0 && !matches!(step.op, Op::StoreKv(_)) {
             return Ok(());
         }
@@ -135,7 +155,9 @@ impl Run<'_> {
             Op::Glu(op) => self.glu(step, op.activation, values),
             Op::RmsNorm(op) => self.rms_norm(op, step, values),
             Op::LayerNorm(op) => self.layer_norm(op, step, values),
-            Op::RopeTable(op) => self.rope_table(op, output(step, values)?, &mut scratch.frequencies),
+            Op::RopeTable(op) => {
+                self.rope_table(op, output(step, values)?, &mut scratch.frequencies)
+            }
             Op::Rotate(op) => self.rotate(op, step, values),
             Op::StoreKv(op) => self.store(op, step, values),
             Op::Attend(op) => self.attend(op, step, values),
@@ -161,8 +183,9 @@ fn output_and_operand<'a>(
     place: Location,
     values: &'a mut [f32],
 ) -> Result<(&'a mut [f32], &'a [f32]), ComputeError> {
-    let [output, operand] =
-        values.get_disjoint_mut([step.output.range(), place.range()]).map_err(|_| places(step))?;
+    let [output, operand] = values
+        .get_disjoint_mut([step.output.range(), place.range()])
+        .map_err(|_| places(step))?;
     Ok((output, operand))
 }
 

@@ -40,13 +40,27 @@ impl Run<'_> {
         prepared: &mut Prepared,
     ) -> Result<(), ComputeError> {
         let error = kernel_error("matmul");
-        let (ty, n, n_rows) = (op.weight.ty, op.weight.shape.row_len(), op.weight.shape.n_rows());
+        let (ty, n, n_rows) = (
+            op.weight.ty,
+            op.weight.shape.row_len(),
+            op.weight.shape.n_rows(),
+        );
         let weight = self.tensor(&op.weight)?;
         let (out, columns) = output_and_operand(step, step.operands[0], values)?;
         let activations = &mut prepared.activations;
-        let ready = prepared.source == Some(step.operands[0]) && activations.is_for(ty) && activations.n() == n;
+        let ready = prepared.source == Some(step.operands[0])
+            && activations.is_for(ty)
+            && activations.n() == n;
         if !ready {
-            kernels::prepare(self.pool, ty, columns, n, columns.len() / n.max(1), activations).map_err(&error)?;
+            kernels::prepare(
+                self.pool,
+                ty,
+                columns,
+                n,
+                columns.len() / n.max(1),
+                activations,
+            )
+            .map_err(&error)?;
             prepared.source = Some(step.operands[0]);
         }
         kernels::matmul(self.pool, ty, &weight, n, n_rows, activations, out).map_err(&error)

@@ -12,8 +12,17 @@ const TURN_COST: usize = 16;
 
 impl Run<'_> {
     /// Cosines, then sines, of each position: `[n_dims, n_tokens]`.
-    pub fn rope_table(&self, op: &Rope, out: &mut [f32], frequencies: &mut Vec<f32>) -> Result<(), ComputeError> {
-        let bytes = op.factors.as_ref().map(|factors| self.tensor(factors)).transpose()?;
+    pub fn rope_table(
+        &self,
+        op: &Rope,
+        out: &mut [f32],
+        frequencies: &mut Vec<f32>,
+    ) -> Result<(), ComputeError> {
+        let bytes = op
+            .factors
+            .as_ref()
+            .map(|factors| self.tensor(factors))
+            .transpose()?;
         let factors = match (&op.factors, &bytes) {
             (Some(factors), Some(bytes)) => Some(floats(factors, bytes)?),
             _ => None,
@@ -25,7 +34,9 @@ impl Run<'_> {
             let positions = &self.inputs.positions[first..];
             for (row, &position) in rows.chunks_exact_mut(op.n_dims).zip(positions) {
                 let (cosines, sines) = row.split_at_mut(op.n_dims / 2);
-                for ((cos, sin), &frequency) in cosines.iter_mut().zip(sines).zip(frequencies.iter()) {
+                for ((cos, sin), &frequency) in
+                    cosines.iter_mut().zip(sines).zip(frequencies.iter())
+                {
                     let (s, c) = (position as f32 * frequency).sin_cos();
                     (*cos, *sin) = (c * magnitude, s * magnitude);
                 }
@@ -47,7 +58,9 @@ impl Run<'_> {
             let tables = table[first * op.n_dims..].chunks_exact(op.n_dims);
             for (token, table) in tokens.chunks_exact_mut(token_len).zip(tables) {
                 let (cosines, sines) = table.split_at(op.n_dims / 2);
-                token.chunks_exact_mut(head_dim).for_each(|head| kernel(head, cosines, sines));
+                token
+                    .chunks_exact_mut(head_dim)
+                    .for_each(|head| kernel(head, cosines, sines));
             }
         });
         Ok(())

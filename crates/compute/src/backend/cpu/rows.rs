@@ -24,14 +24,19 @@ impl Run<'_> {
                 }
             }
         });
-        failure.into_inner().map_or(Ok(()), |error| Err(kernel_error("embed")(error)))
+        failure
+            .into_inner()
+            .map_or(Ok(()), |error| Err(kernel_error("embed")(error)))
     }
 
     pub fn select_outputs(&self, step: &Step, values: &mut [f32]) -> Result<(), ComputeError> {
         let n = step.shape.row_len();
         let (out, x) = output_and_operand(step, step.operands[0], values)?;
         for (out, &row) in out.chunks_exact_mut(n.max(1)).zip(self.inputs.output_rows) {
-            let x = x.get(row as usize * n..).and_then(|x| x.get(..n)).ok_or(places(step))?;
+            let x = x
+                .get(row as usize * n..)
+                .and_then(|x| x.get(..n))
+                .ok_or(places(step))?;
             out.copy_from_slice(x);
         }
         Ok(())

@@ -83,12 +83,19 @@ fn erf(x: f64) -> f64 {
 
 fn matmul(memory: &Memory, weight: &Tensor, x: &[f32]) -> Result<Vec<f32>, ComputeError> {
     let (n, n_rows) = (weight.shape.row_len(), weight.shape.n_rows());
-    let columns: Vec<f32> = if weight.ty.is_quantized() { x.chunks(GROUP).flat_map(rounded).collect() } else { x.to_vec() };
+    let columns: Vec<f32> = if weight.ty.is_quantized() {
+        x.chunks(GROUP).flat_map(rounded).collect()
+    } else {
+        x.to_vec()
+    };
     let mut out = vec![0.0; columns.len() / n * n_rows];
     for row in 0..n_rows {
         let weights = memory.decoded_row(weight, row)?;
         for (index, column) in columns.chunks_exact(n).enumerate() {
-            let products = weights.iter().zip(column).map(|(&w, &x)| f64::from(w) * f64::from(x));
+            let products = weights
+                .iter()
+                .zip(column)
+                .map(|(&w, &x)| f64::from(w) * f64::from(x));
             out[index * n_rows + row] = products.sum::<f64>() as f32;
         }
     }
@@ -102,7 +109,16 @@ const GROUP: usize = 32;
 fn rounded(group: &[f32]) -> Vec<f32> {
     let largest = group.iter().fold(0f32, |largest, x| largest.max(x.abs()));
     let unit = largest / 127.0;
-    group.iter().map(|x| if unit == 0.0 { 0.0 } else { (x / unit).round() * unit }).collect()
+    group
+        .iter()
+        .map(|x| {
+            if unit == 0.0 {
+                0.0
+            } else {
+                (x / unit).round() * unit
+            }
+        })
+        .collect()
 }
 
 fn rms_norm(memory: &Memory, op: &RmsNorm, x: &mut [f32], n: usize) -> Result<(), ComputeError> {
@@ -157,8 +173,14 @@ fn rope_table(memory: &Memory, op: &Rope, inputs: &Inputs<'_>) -> Result<Vec<f32
     let mut table = Vec::with_capacity(inputs.positions.len() * op.n_dims);
     for &position in inputs.positions {
         // The angle is rounded to f32, as the models' own code does.
-        let angles = frequencies.iter().map(|frequency| f64::from(position as f32 * frequency));
-        table.extend(angles.clone().map(|angle| (angle.cos() * f64::from(op.magnitude())) as f32));
+        let angles = frequencies
+            .iter()
+            .map(|frequency| f64::from(position as f32 * frequency));
+        table.extend(
+            angles
+                .clone()
+                .map(|angle| (angle.cos() * f64::from(op.magnitude())) as f32),
+        );
         table.extend(angles.map(|angle| (angle.sin() * f64::from(op.magnitude())) as f32));
     }
     Ok(table)
