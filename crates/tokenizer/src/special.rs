@@ -163,8 +163,15 @@ impl SpecialFinder {
     }
 
     /// Cuts a text at the tokens in it.
+    #[cfg(test)]
     pub(crate) fn split(&self, text: &[u8]) -> Vec<Fragment> {
-        let places = self.places(text);
+        self.split_guarded(text, &[])
+    }
+
+    /// Cuts a text at the tokens in it, but for those that would start at one of `plain_starts` (rising).
+    pub(crate) fn split_guarded(&self, text: &[u8], plain_starts: &[usize]) -> Vec<Fragment> {
+        let mut places = self.places(text);
+        places.retain(|(at, _)| plain_starts.binary_search(at).is_err());
         if places.is_empty() {
             return if text.is_empty() {
                 Vec::new()

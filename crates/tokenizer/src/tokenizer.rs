@@ -115,6 +115,17 @@ impl Tokenizer {
 
     /// The ids of a text. Any bytes are accepted.
     pub fn encode(&self, text: impl AsRef<[u8]>, options: EncodeOptions) -> Vec<u32> {
+        self.encode_guarded(text, options, &[])
+    }
+
+    /// As [`Tokenizer::encode`], but no special or added token is seen at the byte offsets `plain_starts` (rising):
+    /// for a text that was put together from parts, some of which only spell such tokens.
+    pub fn encode_guarded(
+        &self,
+        text: impl AsRef<[u8]>,
+        options: EncodeOptions,
+        plain_starts: &[usize],
+    ) -> Vec<u32> {
         let text = text.as_ref();
         let mut ids = Vec::with_capacity(text.len() / 4 + 2);
         if options.add_special && self.add_bos {
@@ -127,7 +138,7 @@ impl Tokenizer {
         };
         // SentencePiece puts a space before text at the start and after a special token.
         let mut after_special = true;
-        for fragment in finder.split(text) {
+        for fragment in finder.split_guarded(text, plain_starts) {
             match fragment {
                 Fragment::Token(id) => {
                     ids.push(id);

@@ -1,1 +1,277 @@
+use gristmill_gguf::Metadata;
 
+use super::*;
+
+const EOS: u32 = 2;
+const FIRST_BYTE: u32 = 3;
+const FIRST_PIECE: u32 = FIRST_BYTE + 256;
+
+/// A SentencePiece vocabulary of control tokens, all bytes, and the pieces.
+fn tokenizer(pieces: &[&str]) -> Arc<Tokenizer> {
+    let bytes = (0..256).map(|byte| format!("<0x{byte:02X}>"));
+    let controls = ["<unk>", "<s>", "</s>"].map(str::to_owned);
+    let pieces = pieces.iter().map(|piece| piece.replace(' ', "\u{2581}"));
+    let texts: Vec<String> = controls.into_iter().chain(bytes).chain(pieces).collect();
+    let n = texts.len();
+    let types: Vec<i32> = (0..n)
+        .map(|id| match id {
+            0 => 2,
+            1..FIRST_BYTE_USIZE => 3,
+            id if id < FIRST_PIECE as usize => 6,
+            _ => 1,
+        })
+        .collect();
+    let mut metadata = Metadata::new();
+    metadata.set("tokenizer.ggml.model", "llama");
+    metadata.set("tokenizer.ggml.tokens", texts);
+    metadata.set("tokenizer.ggml.scores", vec![0f32; n]);
+    metadata.set("tokenizer.ggml.token_type", types);
+    Arc::new(Tokenizer::from_metadata(&metadata).unwrap())
+}
+
+const FIRST_BYTE_USIZE: usize = FIRST_BYTE as usize;
+
+/// Says a script, whatever it is asked.
+struct Script {
+    ids: Vec<u32>,
+    n_prompt: usize,
+    n_ctx: usize,
+    n_vocab: usize,
+    logits: Vec<f32>,
+    n_calls: usize,
+}
+
+impl Script {
+    fn new(ids: &[u32], n_prompt: usize, n_ctx: usize, tokenizer: &Tokenizer) -> Self {
+        let n_vocab = tokenizer.n_tokens();
+        Script {
+            ids: ids.to_vec(),
+            n_prompt,
+            n_ctx,
+            n_vocab,
+            logits: Vec::new(),
+            n_calls: 0,
+        }
+    }
+}
+
+impl Predictor for Script {
+    fn n_ctx(&self) -> usize {
+        self.n_ctx
+    }
+
+    fn predict(
+        &mut self,
+        ids: &[u32],
+        _: &dyn Fn() -> bool,
+    ) -> Result<Option<Prediction<'_>>, EngineError> {
+        assert!(
+            ids.len() <= self.n_ctx,
+            "asked for more than the context holds"
+        );
+        self.n_calls += 1;
+        self.logits = vec![0.0; self.n_vocab];
+        let next = self
+            .ids
+            .get(ids.len() - self.n_prompt)
+            .copied()
+            .unwrap_or(EOS);
+        self.logits[next as usize] = 9.0;
+        Ok(Some(Prediction {
+            logits: &self.logits,
+            n_computed: 1,
+        }))
+    }
+}
+
+fn greedy(limit: Limit) -> GenerateOptions {
+    GenerateOptions {
+        limit,
+        sampling: SamplingOptions::greedy(),
+        ..GenerateOptions::default()
+    }
+}
+
+/// Runs a script after a prompt of one token; checks that the stream is the text.
+fn run(pieces: &[&str], ids: &[u32], options: &GenerateOptions) -> Answer {
+    let tokenizer = tokenizer(pieces);
+    let mut streamed = String::new();
+    let mut listener = Listener {
+        on_text: &mut |text| streamed.push_str(text),
+        interrupted: &|| false,
+    };
+    let mut script = Script::new(ids, 1, 64, &tokenizer);
+    let answer = generate(&mut script, &tokenizer, &[1], options, &mut listener).unwrap();
+    assert_eq!(streamed, answer.text);
+    answer
+}
+
+fn pieces(n: u32) -> Vec<u32> {
+    (FIRST_PIECE..FIRST_PIECE + n).collect()
+}
+
+fn bytes(bytes: &[u8]) -> Vec<u32> {
+    bytes
+        .iter()
+        .map(|&byte| FIRST_BYTE + u32::from(byte))
+        .collect()
+}
+
+#[test]
+fn case_b66_stop_strings_across_tokens() {
+    let said = ["ab", "c\nUs", "er", ":x", " more"];
+    let mut options = greedy(Limit::Context);
+    options.stops = vec!["\nUser:".into()];
+    let answer = run(&said, &pieces(5), &options);
+    assert_eq!((answer.text.as_str(), answer.ids.len()), ("abc", 4));
+    assert_eq!(answer.reason, StopReason::StopString("\nUser:".into()));
+    // a partial match is held back and comes out at the end, whatever the end is
+    for (limit, reason) in [
+        (Limit::Tokens(3), StopReason::Limit),
+        (Limit::Context, StopReason::EndOfGeneration(EOS)),
+    ] {
+        let answer = run(
+            &said,
+            &pieces(3),
+            &GenerateOptions {
+                limit,
+                ..options.clone()
+            },
+        );
+        assert_eq!((answer.text.as_str(), answer.reason), ("abc\nUser", reason));
+    }
+}
+
+#[test]
+fn case_b67_characters_come_out_whole() {
+    let options = greedy(Limit::Context);
+    let answer = run(&[], &bytes("😸 次".as_bytes()), &options);
+    assert_eq!(answer.text, "😸 次");
+    let answer = run(
+        &[" \u{e9}"],
+        &[FIRST_PIECE, FIRST_BYTE + 0xf0, FIRST_BYTE + 0x9f],
+        &options,
+    );
+    assert_eq!(answer.text, " é\u{fffd}");
+    let limited = GenerateOptions {
+        limit: Limit::Tokens(2),
+        ..options
+    };
+    let answer = run(&[], &bytes("😸".as_bytes()), &limited);
+    assert_eq!(
+        (answer.text.as_str(), answer.reason),
+        ("\u{fffd}", StopReason::Limit)
+    );
+}
+
+#[test]
+fn case_b69_prompts_and_answers_larger_than_the_context() {
+    let tokenizer = tokenizer(&["a"]);
+    let ids = vec![FIRST_PIECE; 100];
+    let run = |n_prompt: usize, limit| {
+        let mut listener = Listener {
+            on_text: &mut |_| {},
+            interrupted: &|| false,
+        };
+        let mut script = Script::new(&ids, n_prompt, 64, &tokenizer);
+        generate(
+            &mut script,
+            &tokenizer,
+            &vec![5; n_prompt],
+            &greedy(limit),
+            &mut listener,
+        )
+    };
+    let answer = run(63, Limit::Context).unwrap();
+    assert_eq!(
+        (answer.ids.len(), answer.reason),
+        (1, StopReason::ContextFull)
+    );
+    let answer = run(60, Limit::Tokens(9)).unwrap();
+    assert_eq!(
+        (answer.ids.len(), answer.reason),
+        (4, StopReason::ContextFull)
+    );
+    let answer = run(60, Limit::Tokens(4)).unwrap();
+    assert_eq!((answer.ids.len(), answer.reason), (4, StopReason::Limit));
+    for n in [64, 65, 1000] {
+        let error = run(n, Limit::Context).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{n} tokens")) && error.contains("64"),
+            "{error}"
+        );
+    }
+    assert!(run(64, Limit::Tokens(0)).unwrap().ids.is_empty());
+    assert!(matches!(
+        run(0, Limit::Context),
+        Err(EngineError::EmptyPrompt)
+    ));
+}
+
+#[test]
+fn case_b73_limits_count_exactly() {
+    for (n, expected) in [(0, 0), (1, 1), (2, 2), (-1, 4), (-2, 4)] {
+        let limit = Limit::from_number(n).unwrap();
+        let tokenizer = tokenizer(&["a", "b", "c"]);
+        let mut listener = Listener {
+            on_text: &mut |_| {},
+            interrupted: &|| false,
+        };
+        let mut script = Script::new(&pieces(3), 1, 64, &tokenizer);
+        let answer =
+            generate(&mut script, &tokenizer, &[1], &greedy(limit), &mut listener).unwrap();
+        assert_eq!(answer.ids.len(), expected, "limit {n}");
+        // the last token is never computed
+        assert_eq!(script.n_calls, expected.max(1), "limit {n}");
+    }
+    assert!(Limit::from_number(-3).is_err());
+}
+
+#[test]
+fn case_b73_an_interrupt_stops_the_answer() {
+    let tokenizer = tokenizer(&["a"]);
+    let n = std::cell::Cell::new(0);
+    let mut text = String::new();
+    let mut listener = Listener {
+        on_text: &mut |piece| {
+            text.push_str(piece);
+            n.set(n.get() + 1);
+        },
+        interrupted: &|| n.get() == 3,
+    };
+    let mut script = Script::new(&[FIRST_PIECE; 50], 1, 64, &tokenizer);
+    let answer = generate(
+        &mut script,
+        &tokenizer,
+        &[1],
+        &greedy(Limit::Context),
+        &mut listener,
+    )
+    .unwrap();
+    assert_eq!(
+        (answer.text.as_str(), answer.reason),
+        ("aaa", StopReason::Interrupted)
+    );
+}
+
+#[test]
+fn ignoring_the_end_and_showing_it() {
+    let options = greedy(Limit::Tokens(4));
+    let answer = run(&["a"], &[FIRST_PIECE, EOS], &options);
+    assert_eq!((answer.text.as_str(), answer.ids.len()), ("a", 2));
+    let shown = GenerateOptions {
+        special: true,
+        ..options.clone()
+    };
+    assert_eq!(run(&["a"], &[FIRST_PIECE, EOS], &shown).text, "a</s>");
+    let endless = GenerateOptions {
+        ignore_eos: true,
+        n_probabilities: 2,
+        ..options
+    };
+    let answer = run(&["a"], &[FIRST_PIECE, EOS], &endless);
+    assert_eq!((answer.ids.len(), answer.reason), (4, StopReason::Limit));
+    // the probabilities are the model's own, which would have ended
+    assert_eq!(answer.steps[1].top[0].id, EOS);
+    assert_eq!(answer.ids[1], 0);
+}
