@@ -6,8 +6,8 @@
 //! ```
 
 use gristmill_compute::{
-    Activation, Attention, Backend, BatchShape, ComputeError, CpuBackend, Executor, Graph, GraphBuilder, Inputs,
-    KvLayer, Plan, Rope, RopeStyle, Shape, Tensor,
+    Activation, Attention, Backend, BatchShape, ComputeError, CpuBackend, Executor, Graph,
+    GraphBuilder, Inputs, KvLayer, Plan, Rope, RopeStyle, Shape, Tensor,
 };
 use gristmill_quant::{F16, F32, TensorType};
 use std::sync::Arc;
@@ -54,7 +54,10 @@ impl Loader {
         let size = (3.0 / n_in as f32).sqrt();
         let x: Vec<f32> = (0..n_in * n_out)
             .map(|_| {
-                self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                self.state = self
+                    .state
+                    .wrapping_mul(1_664_525)
+                    .wrapping_add(1_013_904_223);
                 (self.state as f32 / (1u32 << 31) as f32 - 1.0) * size
             })
             .collect();
@@ -67,7 +70,13 @@ impl Loader {
         let mut bytes = vec![0; row_bytes * shape.n_rows()];
         ty.encode(x, dims[0], None, &mut bytes).expect("encodes");
         let buffer = self.backend.import(Arc::new(bytes)).expect("memory");
-        Tensor { device: 0, buffer, offset: 0, ty, shape }
+        Tensor {
+            device: 0,
+            buffer,
+            offset: 0,
+            ty,
+            shape,
+        }
     }
 
     fn norm(&self) -> Tensor {
@@ -77,10 +86,23 @@ impl Loader {
     fn cache(&self) -> KvLayer {
         let half = || {
             let shape = Shape::new(&[HEAD_DIM, PAGE_LEN, N_HEAD_KV, N_PAGES]).expect("small");
-            let buffer = self.backend.allocate(shape.n_elements() * 2).expect("memory");
-            Tensor { device: 0, buffer, offset: 0, ty: F16, shape }
+            let buffer = self
+                .backend
+                .allocate(shape.n_elements() * 2)
+                .expect("memory");
+            Tensor {
+                device: 0,
+                buffer,
+                offset: 0,
+                ty: F16,
+                shape,
+            }
         };
-        KvLayer { k: half(), v: half(), page_len: PAGE_LEN }
+        KvLayer {
+            k: half(),
+            v: half(),
+            page_len: PAGE_LEN,
+        }
     }
 
     fn model(&mut self) -> Model {
@@ -96,14 +118,26 @@ impl Loader {
             cache: self.cache(),
         });
         let layers = layers.collect();
-        Model { layers, embeddings: self.matrix(N_EMBD, N_VOCAB), output_norm: self.norm() }
+        Model {
+            layers,
+            embeddings: self.matrix(N_EMBD, N_VOCAB),
+            output_norm: self.norm(),
+        }
     }
 }
 
 fn graph(model: &Model, batch: BatchShape) -> Result<Graph, ComputeError> {
     let (style, factors, yarn) = (RopeStyle::Normal, None, None);
     let (freq_base, freq_scale, attn_factor) = (100_000.0, 1.0, 1.0);
-    let rope = Rope { style, n_dims: HEAD_DIM, freq_base, freq_scale, yarn, factors, attn_factor };
+    let rope = Rope {
+        style,
+        n_dims: HEAD_DIM,
+        freq_base,
+        freq_scale,
+        yarn,
+        factors,
+        attn_factor,
+    };
     let attention = Attention {
         n_head: N_HEAD,
         n_head_kv: N_HEAD_KV,
@@ -122,7 +156,11 @@ fn graph(model: &Model, batch: BatchShape) -> Result<Graph, ComputeError> {
             let projected = g.matmul(weight, normed);
             Ok(g.reshape(projected, Shape::new(&[HEAD_DIM, n_head, batch.n_tokens])?))
         };
-        let (q, k, v) = (heads(&layer.q, N_HEAD)?, heads(&layer.k, N_HEAD_KV)?, heads(&layer.v, N_HEAD_KV)?);
+        let (q, k, v) = (
+            heads(&layer.q, N_HEAD)?,
+            heads(&layer.k, N_HEAD_KV)?,
+            heads(&layer.v, N_HEAD_KV)?,
+        );
         let (q, k) = (g.rope(q, &rope), g.rope(k, &rope));
         g.store_kv(&layer.cache, k, v);
         let mut attended = g.attention(&layer.cache, q, &attention);
@@ -144,7 +182,12 @@ fn graph(model: &Model, batch: BatchShape) -> Result<Graph, ComputeError> {
 }
 
 /// Runs tokens at the positions from `start` on.
-fn step(executor: &mut Executor, plan: &Plan, start: usize, n_tokens: usize) -> Result<(), ComputeError> {
+fn step(
+    executor: &mut Executor,
+    plan: &Plan,
+    start: usize,
+    n_tokens: usize,
+) -> Result<(), ComputeError> {
     let numbers = |f: fn(usize) -> i32| (start..start + n_tokens).map(f).collect::<Vec<_>>();
     let pages: Vec<i32> = (0..N_PAGES as i32).collect();
     let positions = numbers(|p| p as i32);
@@ -170,15 +213,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let ty = TensorType::from_name(&name).ok_or("unknown type")?;
     let backend = Arc::new(CpuBackend::new(n_threads));
-    let mut loader = Loader { backend: Arc::clone(&backend), ty, state: 1 };
+    let mut loader = Loader {
+        backend: Arc::clone(&backend),
+        ty,
+        state: 1,
+    };
     let model = loader.model();
     let devices: Vec<Arc<dyn Backend>> = vec![backend];
-    let batch = |n_tokens| BatchShape { n_tokens, n_outputs: 1, n_sequences: 1, max_pages: N_PAGES };
+    let batch = |n_tokens| BatchShape {
+        n_tokens,
+        n_outputs: 1,
+        n_sequences: 1,
+        max_pages: N_PAGES,
+    };
     let started = Instant::now();
     let prefill = Plan::new(&graph(&model, batch(n_prompt.max(1)))?, &devices)?;
     let decode = Plan::new(&graph(&model, batch(1))?, &devices)?;
-    println!("two graphs and plans: {:.3} ms", started.elapsed().as_secs_f64() * 1e3);
-    println!("arenas: {} and {} bytes", prefill.arena_bytes(0), decode.arena_bytes(0));
+    println!(
+        "two graphs and plans: {:.3} ms",
+        started.elapsed().as_secs_f64() * 1e3
+    );
+    println!(
+        "arenas: {} and {} bytes",
+        prefill.arena_bytes(0),
+        decode.arena_bytes(0)
+    );
     let mut executor = Executor::new(devices);
     executor.prepare(&prefill)?;
     step(&mut executor, &decode, 0, 1)?;
@@ -186,11 +245,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let started = Instant::now();
         step(&mut executor, &prefill, 0, n_prompt.max(1))?;
         let seconds = started.elapsed().as_secs_f64();
-        print!("prefill {n_prompt}: {:.1} tokens/s; ", n_prompt as f64 / seconds);
+        print!(
+            "prefill {n_prompt}: {:.1} tokens/s; ",
+            n_prompt as f64 / seconds
+        );
         let started = Instant::now();
         (0..n_decoded).try_for_each(|i| step(&mut executor, &decode, n_prompt + i, 1))?;
         let seconds = started.elapsed().as_secs_f64();
-        println!("decode {n_decoded}: {:.1} tokens/s", n_decoded as f64 / seconds);
+        println!(
+            "decode {n_decoded}: {:.1} tokens/s",
+            n_decoded as f64 / seconds
+        );
     }
     Ok(())
 }

@@ -43,19 +43,18 @@ impl Schedule {
             outputs: Vec::new(),
         };
         // Per node: its instance where it was computed, and copies on other devices.
-        let mut places: Vec<Vec<usize>> = Vec::with_capacity(graph.nodes().len());
-        for (index, node) in graph.nodes().iter().enumerate() {
+        let mut places: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes().len()];
+        for index in execution_order(graph) {
+            let node = &graph.nodes()[index];
             if let Op::Reshape(_) = node.op {
                 // Another name for the same elements.
-                let source = node.operands[0].index();
-                places.push(places[source].clone());
+                places[index] = places[node.operands[0].index()].clone();
                 continue;
             }
             let device = device_of(node.device, &node.op, devices)?;
             let mut operands = Vec::with_capacity(node.operands.len());
             for value in &node.operands {
-                let operand = schedule.on_device(&mut places[value.index()], device);
-                operands.push(operand);
+                operands.push(schedule.on_device(&mut places[value.index()], device));
             }
             let time = schedule.events.len();
             for &operand in &operands {
@@ -72,7 +71,7 @@ impl Schedule {
                 operands,
                 result,
             });
-            places.push(vec![result]);
+            places[index].push(result);
         }
         for output in graph.outputs() {
             let instance = places[output.index()][0];
@@ -100,6 +99,31 @@ impl Schedule {
         places.push(to);
         to
     }
+}
+
+/// The nodes as they were built, except that products of one value follow each other: a backend prepares their columns
+/// once and shares the work of all among its threads.
+fn execution_order(graph: &Graph) -> Vec<usize> {
+    let nodes = graph.nodes();
+    let mut products: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        if let Op::MatMul(_) = node.op {
+            products[node.operands[0].index()].push(index);
+        }
+    }
+    let mut order = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        if let Op::MatMul(_) = node.op {
+            // The first takes all with it and leaves nothing for the others.
+            let alike = &mut products[node.operands[0].index()];
+            if alike.contains(&index) {
+                order.extend(alike.extract_if(.., |other| nodes[*other].device == node.device));
+            }
+        } else {
+            order.push(index);
+        }
+    }
+    order
 }
 
 /// Where a node runs: its own device, or the first that supports an op without tensors.

@@ -3,6 +3,7 @@
 mod conformance;
 mod model;
 mod ops;
+mod plan;
 mod refusals;
 
 use crate::{Backend, BufferId, ComputeError, CpuBackend, PlainBackend, Shape, Tensor};
