@@ -3,14 +3,12 @@
 use gristmill_quant::TensorType;
 
 use crate::error::check_length;
-use crate::split::SendPtr;
+use crate::split::for_each_chunk;
 use crate::table::{Kernels, kernels};
 use crate::{KernelError, Pool};
 
 /// Elements that share one scale in the [`Layout::Int8`] layout.
 pub(crate) const GROUP: usize = 32;
-/// Elements whose codes are summed together.
-pub(crate) const SUM_GROUP: usize = 16;
 
 /// How activations are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +31,21 @@ impl Layout {
     }
 }
 
+/// [`GROUP`] activations in the [`Layout::Int8`] layout: value = scale * code.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct ActivationGroup {
+    /// -127..=127.
+    pub codes: [i8; GROUP],
+    pub scale: f32,
+    /// scale * sum of the codes.
+    pub scaled_sum: f32,
+    /// Sums of the codes of each half.
+    pub sums: [i16; 2],
+}
+
+const _: () = assert!(size_of::<ActivationGroup>() == 44);
+
 /// f32 columns in the layout that a product wants; keeps its allocations between uses.
 ///
 /// All quantized weight types share one layout and all float types another, so columns prepared for one type
@@ -44,22 +57,8 @@ pub struct Activations {
     pub(crate) n_columns: usize,
     /// [n, n_columns], `Float` only.
     pub(crate) floats: Vec<f32>,
-    /// [n, n_columns], `Int8` only, as all below. -127..=127.
-    pub(crate) codes: Vec<i8>,
-    /// [n / 32, n_columns]: value = scale * code.
-    pub(crate) scales: Vec<f32>,
-    /// [n / 32, n_columns]: scale * sum of the group's codes.
-    pub(crate) scaled_sums: Vec<f32>,
-    /// [n / 16, n_columns]: sums of codes.
-    pub(crate) sums: Vec<i16>,
-}
-
-/// One column of `Int8` activations, to be written.
-pub(crate) struct Int8Column<'a> {
-    pub codes: &'a mut [i8],
-    pub scales: &'a mut [f32],
-    pub scaled_sums: &'a mut [f32],
-    pub sums: &'a mut [i16],
+    /// [n / 32, n_columns], `Int8` only.
+    pub(crate) groups: Vec<ActivationGroup>,
 }
 
 impl Activations {
@@ -87,25 +86,31 @@ impl Activations {
         (self.layout, self.n, self.n_columns) = (layout, n, n_columns);
         match layout {
             Layout::Float => self.floats.resize(n * n_columns, 0.0),
-            Layout::Int8 => {
-                self.codes.resize(n * n_columns, 0);
-                self.scales.resize(n / GROUP * n_columns, 0.0);
-                self.scaled_sums.resize(n / GROUP * n_columns, 0.0);
-                self.sums.resize(n / SUM_GROUP * n_columns, 0);
-            }
+            Layout::Int8 => self
+                .groups
+                .resize(n / GROUP * n_columns, ActivationGroup::default()),
         }
+    }
+
+    /// One `Float` column.
+    pub(crate) fn float_column(&self, column: usize) -> &[f32] {
+        &self.floats[column * self.n..][..self.n]
+    }
+
+    /// One `Int8` column.
+    pub(crate) fn int8_column(&self, column: usize) -> &[ActivationGroup] {
+        let n_groups = self.n / GROUP;
+        &self.groups[column * n_groups..][..n_groups]
     }
 
     /// The values that the product sees: what was given, or for quantized weights its 8-bit rounding.
     pub fn values(&self, column: usize, out: &mut [f32]) {
         match self.layout {
-            Layout::Float => out.copy_from_slice(&self.floats[column * self.n..][..self.n]),
+            Layout::Float => out.copy_from_slice(self.float_column(column)),
             Layout::Int8 => {
-                let codes = self.codes[column * self.n..][..self.n].chunks_exact(GROUP);
-                let scales = &self.scales[column * (self.n / GROUP)..];
-                for ((out, codes), scale) in out.chunks_exact_mut(GROUP).zip(codes).zip(scales) {
-                    for (out, &code) in out.iter_mut().zip(codes) {
-                        *out = scale * f32::from(code);
+                for (out, group) in out.chunks_exact_mut(GROUP).zip(self.int8_column(column)) {
+                    for (out, &code) in out.iter_mut().zip(&group.codes) {
+                        *out = group.scale * f32::from(code);
                     }
                 }
             }
@@ -155,33 +160,15 @@ pub(crate) fn prepare_with(
 
 fn quantize_columns(kernels: &Kernels, pool: &Pool, x: &[f32], out: &mut Activations) {
     let n = out.n;
-    let (n_groups, n_sums) = (n / GROUP, n / SUM_GROUP);
-    let codes = SendPtr(out.codes.as_mut_ptr());
-    let scales = SendPtr(out.scales.as_mut_ptr());
-    let scaled_sums = SendPtr(out.scaled_sums.as_mut_ptr());
-    let sums = SendPtr(out.sums.as_mut_ptr());
     // A chunk of about 16 thousand elements takes longer than handing it out.
     let columns_per_chunk = (16384 / n).max(1);
-    pool.run(out.n_columns.div_ceil(columns_per_chunk), |chunk| {
-        let first = chunk * columns_per_chunk;
-        for column in first..(first + columns_per_chunk).min(out.n_columns) {
-            // SAFETY: column < n_columns and the vectors were resized to n_columns parts of these lengths; each column
-            // is handed out once while `out` is borrowed mutably.
-            let part = unsafe {
-                Int8Column {
-                    codes: std::slice::from_raw_parts_mut(codes.get().add(column * n), n),
-                    scales: std::slice::from_raw_parts_mut(
-                        scales.get().add(column * n_groups),
-                        n_groups,
-                    ),
-                    scaled_sums: std::slice::from_raw_parts_mut(
-                        scaled_sums.get().add(column * n_groups),
-                        n_groups,
-                    ),
-                    sums: std::slice::from_raw_parts_mut(sums.get().add(column * n_sums), n_sums),
-                }
-            };
-            (kernels.quantize_column)(&x[column * n..][..n], part);
-        }
-    });
+    for_each_chunk(
+        pool,
+        &mut out.groups,
+        columns_per_chunk * (n / GROUP),
+        |chunk, groups| {
+            let x = &x[chunk * columns_per_chunk * n..][..groups.len() * GROUP];
+            (kernels.quantize)(x, groups);
+        },
+    );
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use gristmill_quant::TensorType;
 
-use crate::activations::{Activations, Int8Column};
+use crate::activations::{ActivationGroup, Activations};
 use crate::attention::AttentionKernels;
 use crate::split::RowTile;
 use crate::vector::VectorKernels;
@@ -17,8 +17,8 @@ pub(crate) struct Kernels {
     pub isa: Isa,
     /// Products by weight type; a type without an entry takes the plain kernel.
     pub products: &'static [ProductKernel],
-    /// Writes one column of 8-bit activations.
-    pub quantize_column: fn(x: &[f32], out: Int8Column<'_>),
+    /// Rounds activations to 8 bits: `x` holds [`GROUP`](crate::activations::GROUP) elements per group.
+    pub quantize: fn(x: &[f32], groups: &mut [ActivationGroup]),
     pub vector: VectorKernels,
     pub attention: AttentionKernels,
 }
@@ -43,6 +43,11 @@ pub(crate) struct Product<'a> {
 }
 
 impl Product<'_> {
+    /// Where a row begins.
+    pub fn row(&self, row: usize) -> *const u8 {
+        self.rows(row..row + 1).as_ptr()
+    }
+
     /// The bytes of some rows.
     pub fn rows(&self, rows: Range<usize>) -> &[u8] {
         &self.weights[rows.start * self.row_bytes..rows.end * self.row_bytes]
@@ -53,7 +58,7 @@ impl Product<'_> {
 pub(crate) fn kernels_of(isa: Isa) -> &'static Kernels {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 if isa.is_supported() => &plain::KERNELS,
+        Isa::Avx2 if isa.is_supported() => &crate::avx2::KERNELS,
         _ => &plain::KERNELS,
     }
 }

@@ -6,14 +6,15 @@ mod vector;
 
 use crate::table::Kernels;
 
-pub(crate) use product::product;
+pub(crate) use product::{product, scale_of};
+pub(crate) use vector::{GELU_CUBIC, SQRT_2_OVER_PI};
 
 /// Every slot filled; products of all types go through [`product`].
-pub(crate) static KERNELS: Kernels = Kernels {
+pub(crate) const KERNELS: Kernels = Kernels {
     #[cfg(test)]
     isa: crate::Isa::Plain,
     products: &[],
-    quantize_column: product::quantize_column,
+    quantize: product::quantize,
     vector: vector::KERNELS,
     attention: attention::KERNELS,
 };

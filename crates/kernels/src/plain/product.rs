@@ -1,6 +1,6 @@
 //! Products of decoded rows, and 8-bit activations.
 
-use crate::activations::{GROUP, Int8Column, SUM_GROUP};
+use crate::activations::{ActivationGroup, GROUP};
 use crate::plain::vector::dot_f32;
 use crate::split::RowTile;
 use crate::table::Product;
@@ -26,14 +26,9 @@ pub(crate) fn product(product: &Product<'_>, tile: &mut RowTile<'_>) {
     }
 }
 
-/// Rounds a column to 8-bit codes, one scale per group: scale = largest magnitude / 127, ties to even.
-pub(crate) fn quantize_column(x: &[f32], out: Int8Column<'_>) {
-    let groups = x
-        .chunks_exact(GROUP)
-        .zip(out.codes.chunks_exact_mut(GROUP))
-        .zip(out.sums.chunks_exact_mut(GROUP / SUM_GROUP));
-    let scales = out.scales.iter_mut().zip(out.scaled_sums);
-    for (((x, codes), sums), (scale, scaled_sum)) in groups.zip(scales) {
+/// Rounds to 8-bit codes, ties to even.
+pub(crate) fn quantize(x: &[f32], groups: &mut [ActivationGroup]) {
+    for (x, group) in x.chunks_exact(GROUP).zip(groups) {
         // Compared as integers, NaN is the largest of all: it must not vanish.
         let largest = f32::from_bits(
             x.iter()
@@ -41,16 +36,20 @@ pub(crate) fn quantize_column(x: &[f32], out: Int8Column<'_>) {
                 .max()
                 .unwrap_or(0),
         );
-        let (group_scale, inverse) = scale_of(largest);
-        *scale = group_scale;
-        for (code, &x) in codes.iter_mut().zip(x) {
+        let (scale, inverse) = scale_of(largest);
+        for (code, &x) in group.codes.iter_mut().zip(x) {
             // `as` takes NaN to 0.
             *code = (x * inverse).round_ties_even() as i8;
         }
-        for (sum, codes) in sums.iter_mut().zip(codes.chunks_exact(SUM_GROUP)) {
+        for (sum, codes) in group
+            .sums
+            .iter_mut()
+            .zip(group.codes.chunks_exact(GROUP / 2))
+        {
             *sum = codes.iter().map(|&code| i16::from(code)).sum();
         }
-        *scaled_sum = group_scale * f32::from(sums.iter().sum::<i16>());
+        group.scale = scale;
+        group.scaled_sum = scale * f32::from(group.sums[0] + group.sums[1]);
     }
 }
 

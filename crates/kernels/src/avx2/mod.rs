@@ -1,0 +1,45 @@
+//! x86-64 with AVX2, FMA and F16C.
+
+mod bf16;
+mod f16;
+mod f32;
+mod float;
+mod lanes;
+mod panel;
+mod q2_k;
+mod q3_k;
+mod q4_0;
+mod q4_1;
+mod q4_k;
+mod q5_0;
+mod q5_1;
+mod q5_k;
+mod q6_k;
+mod q8_0;
+mod quantize;
+
+use crate::plain;
+use crate::table::Kernels;
+
+/// In use only where the CPU has AVX2, FMA and F16C.
+pub(crate) static KERNELS: Kernels = Kernels {
+    #[cfg(test)]
+    isa: crate::Isa::Avx2,
+    products: &[
+        bf16::PRODUCT,
+        f16::PRODUCT,
+        f32::PRODUCT,
+        q2_k::PRODUCT,
+        q3_k::PRODUCT,
+        q4_0::PRODUCT,
+        q4_1::PRODUCT,
+        q4_k::PRODUCT,
+        q5_0::PRODUCT,
+        q5_1::PRODUCT,
+        q5_k::PRODUCT,
+        q6_k::PRODUCT,
+        q8_0::PRODUCT,
+    ],
+    quantize: quantize::quantize,
+    ..plain::KERNELS
+};

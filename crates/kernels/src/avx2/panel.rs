@@ -1,0 +1,753 @@
+//! Products of quantized weights: eight rows side by side, one row per 32-bit lane.
+//!
+//! A block of eight rows is rearranged into [`Group`]s of 32 elements: code vector k holds elements 4k..4k + 4 of each row
+//! in that row's lane. Four codes of an activation column, repeated in all lanes, then multiply with eight rows at a time
+//! and the sums never have to cross lanes. The integer sum of a group is exact whatever the order, and the floats follow
+//! one sequence per (row, column) - one fused multiply-add per group and scale, groups in order - so the bits do not depend
+//! on how many columns go together or on whether the groups were written to memory between.
+
+use std::arch::x86_64::*;
+use std::cell::RefCell;
+
+use crate::activations::ActivationGroup;
+use crate::split::RowTile;
+use crate::table::Product;
+
+/// Rows side by side.
+pub(super) const ROWS: usize = 8;
+/// Columns that a pass over a panel takes together.
+const COLUMNS: usize = 4;
+/// Elements of a row in one panel: what eight rows make of it stays in the first-level cache.
+const PANEL_LEN: usize = 2048;
+
+/// Eight rows of 32 elements, ready to multiply.
+pub(super) trait Group: Copy {
+    /// Before it is written.
+    const EMPTY: Self;
+
+    /// sums[c] += the products of this group with group `index` of column c.
+    ///
+    /// # Safety
+    /// AVX2 and FMA; the columns have more than `index` groups.
+    unsafe fn accumulate<const C: usize>(
+        &self,
+        columns: &Columns<C>,
+        index: usize,
+        sums: &mut [__m256; C],
+    );
+}
+
+/// Columns that are multiplied together.
+pub(super) struct Columns<const C: usize>([*const ActivationGroup; C]);
+
+impl<const C: usize> Columns<C> {
+    /// Group `index` of column `c`.
+    ///
+    /// # Safety
+    /// As [`Group::accumulate`].
+    #[inline(always)]
+    unsafe fn group(&self, c: usize, index: usize) -> *const ActivationGroup {
+        // SAFETY: the caller's column has more than `index` groups.
+        unsafe { self.0[c].add(index) }
+    }
+}
+
+/// Four codes in every lane.
+///
+/// # Safety
+/// AVX2; `group` is valid.
+#[inline(always)]
+unsafe fn four_codes(group: *const ActivationGroup, k: usize) -> __m256i {
+    // SAFETY: k < 8, so the four codes are inside the group.
+    unsafe {
+        _mm256_set1_epi32(
+            (&raw const (*group).codes)
+                .cast::<i32>()
+                .add(k)
+                .read_unaligned(),
+        )
+    }
+}
+
+/// The two half sums of the codes in every lane.
+///
+/// # Safety
+/// AVX2; `group` is valid.
+#[inline(always)]
+unsafe fn half_sums(group: *const ActivationGroup) -> __m256i {
+    // SAFETY: two i16 are as long as an i32.
+    unsafe { _mm256_set1_epi32((&raw const (*group).sums).cast::<i32>().read_unaligned()) }
+}
+
+#[inline(always)]
+unsafe fn load_codes(codes: &[u8; 32]) -> __m256i {
+    // SAFETY: a reference to 32 bytes.
+    unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) }
+}
+
+#[inline(always)]
+unsafe fn load_floats(x: &[f32; ROWS]) -> __m256 {
+    // SAFETY: a reference to eight floats.
+    unsafe { _mm256_loadu_ps(x.as_ptr()) }
+}
+
+#[inline(always)]
+unsafe fn load_words(x: &[i16; 2 * ROWS]) -> __m256i {
+    // SAFETY: a reference to 32 bytes.
+    unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
+}
+
+/// One scale, and for `MIN` one minimum, per 32 elements: value = scale * (code - OFFSET) + min.
+///
+/// `DEPTH` products of code pairs fit 16 bits when added: 8 for 4-bit codes, 4 for 5-bit codes.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct Coarse<const DEPTH: usize, const OFFSET: i16, const MIN: bool> {
+    pub codes: [[u8; 32]; 8],
+    pub scale: [f32; ROWS],
+    pub min: [f32; ROWS],
+}
+
+impl<const DEPTH: usize, const OFFSET: i16, const MIN: bool> Group for Coarse<DEPTH, OFFSET, MIN> {
+    const EMPTY: Self = Self {
+        codes: [[0; 32]; 8],
+        scale: [0.0; ROWS],
+        min: [0.0; ROWS],
+    };
+
+    #[inline(always)]
+    unsafe fn accumulate<const C: usize>(
+        &self,
+        columns: &Columns<C>,
+        index: usize,
+        sums: &mut [__m256; C],
+    ) {
+        // SAFETY: the caller has AVX2 and FMA, and the columns have this group.
+        unsafe {
+            let mut total = [_mm256_setzero_si256(); C];
+            for first in (0..8).step_by(DEPTH) {
+                let mut pairs = [_mm256_setzero_si256(); C];
+                for k in first..first + DEPTH {
+                    let codes = load_codes(&self.codes[k]);
+                    for c in 0..C {
+                        let product =
+                            _mm256_maddubs_epi16(codes, four_codes(columns.group(c, index), k));
+                        pairs[c] = if k == first {
+                            product
+                        } else {
+                            _mm256_add_epi16(pairs[c], product)
+                        };
+                    }
+                }
+                for c in 0..C {
+                    let sum = _mm256_madd_epi16(pairs[c], _mm256_set1_epi16(1));
+                    total[c] = if first == 0 {
+                        sum
+                    } else {
+                        _mm256_add_epi32(total[c], sum)
+                    };
+                }
+            }
+            let (scale, min) = (load_floats(&self.scale), load_floats(&self.min));
+            for c in 0..C {
+                let group = columns.group(c, index);
+                if OFFSET != 0 {
+                    let shift = _mm256_madd_epi16(half_sums(group), _mm256_set1_epi16(OFFSET));
+                    total[c] = _mm256_sub_epi32(total[c], shift);
+                }
+                let scale = _mm256_mul_ps(scale, _mm256_set1_ps((*group).scale));
+                sums[c] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(total[c]), sums[c]);
+                if MIN {
+                    sums[c] = _mm256_fmadd_ps(min, _mm256_set1_ps((*group).scaled_sum), sums[c]);
+                }
+            }
+        }
+    }
+}
+
+/// 8-bit codes with one scale per 32 elements. A code plus 128 is kept as two nibbles, low ones first, since products of
+/// nibbles can be added in 16 bits.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct Bytes {
+    pub codes: [[u8; 32]; 16],
+    pub scale: [f32; ROWS],
+}
+
+impl Group for Bytes {
+    const EMPTY: Self = Self {
+        codes: [[0; 32]; 16],
+        scale: [0.0; ROWS],
+    };
+
+    #[inline(always)]
+    unsafe fn accumulate<const C: usize>(
+        &self,
+        columns: &Columns<C>,
+        index: usize,
+        sums: &mut [__m256; C],
+    ) {
+        // SAFETY: the caller has AVX2 and FMA, and the columns have this group.
+        unsafe {
+            let mut low = [_mm256_setzero_si256(); C];
+            let mut high = [_mm256_setzero_si256(); C];
+            for k in 0..8 {
+                let (low_codes, high_codes) =
+                    (load_codes(&self.codes[k]), load_codes(&self.codes[k + 8]));
+                for c in 0..C {
+                    let x = four_codes(columns.group(c, index), k);
+                    low[c] = _mm256_add_epi16(low[c], _mm256_maddubs_epi16(low_codes, x));
+                    high[c] = _mm256_add_epi16(high[c], _mm256_maddubs_epi16(high_codes, x));
+                }
+            }
+            let scale = load_floats(&self.scale);
+            for c in 0..C {
+                let group = columns.group(c, index);
+                let low = _mm256_madd_epi16(low[c], _mm256_set1_epi16(1));
+                let high = _mm256_madd_epi16(high[c], _mm256_set1_epi16(16));
+                let shift = _mm256_madd_epi16(half_sums(group), _mm256_set1_epi16(128));
+                let total = _mm256_sub_epi32(_mm256_add_epi32(low, high), shift);
+                let scale = _mm256_mul_ps(scale, _mm256_set1_ps((*group).scale));
+                sums[c] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(total), sums[c]);
+            }
+        }
+    }
+}
+
+/// Integer scales per 16 elements under one float scale: value = d * scale * code - minimum, where the minimum is
+/// `d * shifts` or with `MIN` `d_min * shifts` of the half.
+///
+/// `DEPTH` products of code pairs fit 16 bits when added: 2 for 6-bit codes, 4 for fewer.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct Fine<const DEPTH: usize, const MIN: bool> {
+    pub codes: [[u8; 32]; 8],
+    /// Of each half, each scale twice.
+    pub scales: [[i16; 2 * ROWS]; 2],
+    /// The two halves side by side.
+    pub shifts: [i16; 2 * ROWS],
+    pub d: [f32; ROWS],
+    pub d_min: [f32; ROWS],
+}
+
+impl<const DEPTH: usize, const MIN: bool> Group for Fine<DEPTH, MIN> {
+    const EMPTY: Self = Self {
+        codes: [[0; 32]; 8],
+        scales: [[0; 2 * ROWS]; 2],
+        shifts: [0; 2 * ROWS],
+        d: [0.0; ROWS],
+        d_min: [0.0; ROWS],
+    };
+
+    #[inline(always)]
+    unsafe fn accumulate<const C: usize>(
+        &self,
+        columns: &Columns<C>,
+        index: usize,
+        sums: &mut [__m256; C],
+    ) {
+        // SAFETY: the caller has AVX2 and FMA, and the columns have this group.
+        unsafe {
+            let mut total = [_mm256_setzero_si256(); C];
+            for first in (0..8).step_by(DEPTH) {
+                let mut pairs = [_mm256_setzero_si256(); C];
+                for k in first..first + DEPTH {
+                    let codes = load_codes(&self.codes[k]);
+                    for c in 0..C {
+                        let product =
+                            _mm256_maddubs_epi16(codes, four_codes(columns.group(c, index), k));
+                        pairs[c] = if k == first {
+                            product
+                        } else {
+                            _mm256_add_epi16(pairs[c], product)
+                        };
+                    }
+                }
+                let scale = load_words(&self.scales[first / 4]);
+                for c in 0..C {
+                    let sum = _mm256_madd_epi16(pairs[c], scale);
+                    total[c] = if first == 0 {
+                        sum
+                    } else {
+                        _mm256_add_epi32(total[c], sum)
+                    };
+                }
+            }
+            let (d, d_min) = (load_floats(&self.d), load_floats(&self.d_min));
+            for c in 0..C {
+                let group = columns.group(c, index);
+                let scale = _mm256_set1_ps((*group).scale);
+                let shift = _mm256_madd_epi16(half_sums(group), load_words(&self.shifts));
+                if MIN {
+                    sums[c] = _mm256_fmadd_ps(
+                        _mm256_mul_ps(d, scale),
+                        _mm256_cvtepi32_ps(total[c]),
+                        sums[c],
+                    );
+                    sums[c] = _mm256_fnmadd_ps(
+                        _mm256_mul_ps(d_min, scale),
+                        _mm256_cvtepi32_ps(shift),
+                        sums[c],
+                    );
+                } else {
+                    let total = _mm256_cvtepi32_ps(_mm256_sub_epi32(total[c], shift));
+                    sums[c] = _mm256_fmadd_ps(_mm256_mul_ps(d, scale), total, sums[c]);
+                }
+            }
+        }
+    }
+}
+
+/// One block of each of eight rows.
+pub(super) type BlockRows = [*const u8; ROWS];
+
+/// How the blocks of a type become groups.
+pub(super) trait Unpack {
+    type Group: Group + 'static;
+    /// Groups of 32 elements in a block.
+    const GROUPS: usize;
+    const BLOCK_BYTES: usize;
+
+    /// Writes the groups of a block.
+    ///
+    /// # Safety
+    /// AVX2 and F16C; `rows` point to `BLOCK_BYTES` bytes each and `out` to `GROUPS` groups.
+    unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group);
+}
+
+/// Writes a tile of the product: the body of each type's kernel.
+///
+/// # Safety
+/// AVX2, FMA and F16C; the product's lengths fit each other and the tile.
+#[inline(always)]
+pub(super) unsafe fn product<T: Unpack>(product: &Product<'_>, tile: &mut RowTile<'_>) {
+    let (rows, columns) = (tile.rows(), tile.columns());
+    for first in rows.clone().step_by(ROWS) {
+        // Rows past the end repeat the last one; their results are not stored.
+        let pointers =
+            std::array::from_fn(|lane| product.row(usize::min(first + lane, rows.end - 1)));
+        // SAFETY: the pointers are to rows of `row_bytes` bytes and the columns are inside the activations.
+        unsafe {
+            if columns.len() == 1 {
+                let mut out = Out { tile: &mut *tile, offset: first - rows.start, keep: false };
+                stream::<T>(product, &pointers, columns.start, &mut out);
+            } else {
+                panels::<T>(product, &pointers, first - rows.start, tile);
+            }
+        }
+    }
+}
+
+/// Where the sums of eight rows go.
+struct Out<'a, 'b> {
+    tile: &'a mut RowTile<'b>,
+    /// The first of the rows inside the tile.
+    offset: usize,
+    /// Whether the sums start from what is there.
+    keep: bool,
+}
+
+impl Out<'_, '_> {
+    #[inline(always)]
+    unsafe fn load(&mut self, column: usize) -> __m256 {
+        // SAFETY: registers and checked slices; the caller has AVX2.
+        unsafe {
+            if !self.keep {
+                return _mm256_setzero_ps();
+            }
+            let rows = &self.tile.column(column)[self.offset..];
+            if rows.len() >= ROWS {
+                _mm256_loadu_ps(rows.as_ptr())
+            } else {
+                super::lanes::load_part(rows.as_ptr(), rows.len())
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(&mut self, column: usize, sums: __m256) {
+        let rows = &mut self.tile.column(column)[self.offset..];
+        // SAFETY: stores as many floats as the slice has; the caller has AVX2.
+        unsafe {
+            if rows.len() >= ROWS {
+                _mm256_storeu_ps(rows.as_mut_ptr(), sums);
+            } else {
+                super::lanes::store_part(rows.as_mut_ptr(), rows.len(), sums);
+            }
+        }
+    }
+}
+
+/// `C` columns from `column` on.
+#[inline(always)]
+fn columns_of<const C: usize>(product: &Product<'_>, column: usize) -> Columns<C> {
+    Columns(std::array::from_fn(|c| {
+        product.activations.int8_column(column + c).as_ptr()
+    }))
+}
+
+/// Multiplies blocks as they are unpacked: for one column.
+///
+/// # Safety
+/// As [`product`].
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn stream<T: Unpack>(product: &Product<'_>, rows: &BlockRows, column: usize, out: &mut Out<'_, '_>) {
+    let columns = columns_of::<1>(product, column);
+    let n_blocks = product.row_bytes / T::BLOCK_BYTES;
+    // SAFETY: blocks and groups stay below n_blocks, which rows and columns hold.
+    unsafe {
+        let mut sums = [_mm256_setzero_ps()];
+        let mut groups = [T::Group::EMPTY; 8];
+        let mut blocks = *rows;
+        for block in 0..n_blocks {
+            if T::GROUPS == 1 {
+                T::unpack(&blocks, groups.as_mut_ptr());
+            } else {
+                unpack::<T>(&blocks, groups.as_mut_ptr());
+            }
+            for (index, group) in groups[..T::GROUPS].iter().enumerate() {
+                group.accumulate(&columns, block * T::GROUPS + index, &mut sums);
+            }
+            for row in &mut blocks {
+                *row = row.wrapping_add(T::BLOCK_BYTES);
+            }
+        }
+        out.store(column, sums[0]);
+    }
+}
+
+/// [`Unpack::unpack`], compiled once per type.
+///
+/// # Safety
+/// As [`Unpack::unpack`].
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn unpack<T: Unpack>(rows: &BlockRows, out: *mut T::Group) {
+    // SAFETY: the caller's promise.
+    unsafe { T::unpack(rows, out) }
+}
+
+thread_local! {
+    /// The panel of this thread, in units that keep its alignment.
+    static PANEL: RefCell<Vec<__m256i>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Unpacks a panel once and multiplies it with all columns: for many columns.
+///
+/// # Safety
+/// As [`product`].
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn panels<T: Unpack>(
+    product: &Product<'_>,
+    rows: &BlockRows,
+    offset: usize,
+    tile: &mut RowTile<'_>,
+) {
+    let n_blocks = product.row_bytes / T::BLOCK_BYTES;
+    let panel_blocks = (PANEL_LEN / 32 / T::GROUPS).min(n_blocks);
+    PANEL.with_borrow_mut(|panel| {
+        let bytes = panel_blocks * T::GROUPS * size_of::<T::Group>();
+        // SAFETY: the zero vector of a register type is a valid value; blocks stay below n_blocks; the panel has room for
+        // panel_blocks blocks and the alignment of a register, which is that of the groups.
+        unsafe {
+            if panel.len() * size_of::<__m256i>() < bytes {
+                panel.resize(bytes.div_ceil(size_of::<__m256i>()), _mm256_setzero_si256());
+            }
+            let groups = panel.as_mut_ptr().cast::<T::Group>();
+            for first in (0..n_blocks).step_by(panel_blocks) {
+                let len = panel_blocks.min(n_blocks - first);
+                for block in 0..len {
+                    let rows = std::array::from_fn(|lane| {
+                        rows[lane].wrapping_add((first + block) * T::BLOCK_BYTES)
+                    });
+                    unpack::<T>(&rows, groups.add(block * T::GROUPS));
+                }
+                let groups = std::slice::from_raw_parts(groups, len * T::GROUPS);
+                let mut out = Out {
+                    tile: &mut *tile,
+                    offset,
+                    keep: first > 0,
+                };
+                all_columns(product, groups, first * T::GROUPS, &mut out);
+            }
+        }
+    });
+}
+
+/// # Safety
+/// AVX2 and FMA; the columns have the groups from `first_group` on.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn all_columns<G: Group>(
+    product: &Product<'_>,
+    groups: &[G],
+    first_group: usize,
+    out: &mut Out<'_, '_>,
+) {
+    let columns = out.tile.columns();
+    let whole = columns.len() - columns.len() % COLUMNS;
+    // SAFETY: the columns are inside the tile and so inside the activations.
+    unsafe {
+        for column in (columns.start..columns.start + whole).step_by(COLUMNS) {
+            some_columns::<G, COLUMNS>(product, groups, first_group, column, out);
+        }
+        let column = columns.start + whole;
+        match columns.end - column {
+            0 => {}
+            1 => some_columns::<G, 1>(product, groups, first_group, column, out),
+            2 => some_columns::<G, 2>(product, groups, first_group, column, out),
+            _ => some_columns::<G, 3>(product, groups, first_group, column, out),
+        }
+    }
+}
+
+/// # Safety
+/// As [`all_columns`].
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn some_columns<G: Group, const C: usize>(
+    product: &Product<'_>,
+    groups: &[G],
+    first_group: usize,
+    column: usize,
+    out: &mut Out<'_, '_>,
+) {
+    let columns = columns_of::<C>(product, column);
+    // SAFETY: the caller's columns have these groups.
+    unsafe {
+        let mut sums = [_mm256_setzero_ps(); C];
+        for c in 0..C {
+            sums[c] = out.load(column + c);
+        }
+        for (index, group) in groups.iter().enumerate() {
+            group.accumulate(&columns, first_group + index, &mut sums);
+        }
+        for c in 0..C {
+            out.store(column + c, sums[c]);
+        }
+    }
+}
+
+/// 16 bytes at `offset` of each row, as four vectors: vector j holds bytes 4j..4j + 4 of each row in that row's lane.
+///
+/// # Safety
+/// AVX2; the rows have `offset` + 16 bytes.
+#[inline(always)]
+pub(super) unsafe fn transpose(rows: &BlockRows, offset: usize) -> [__m256i; 4] {
+    // SAFETY: the loads stay inside the 16 bytes of each row.
+    unsafe {
+        let load = |lane: usize| {
+            let low = _mm_loadu_si128(rows[lane].wrapping_add(offset).cast());
+            let high = _mm_loadu_si128(rows[lane + 4].wrapping_add(offset).cast());
+            _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
+        };
+        let (a, b, c, d) = (load(0), load(1), load(2), load(3));
+        let (ab_low, ab_high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        let (cd_low, cd_high) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+        [
+            _mm256_unpacklo_epi64(ab_low, cd_low),
+            _mm256_unpackhi_epi64(ab_low, cd_low),
+            _mm256_unpacklo_epi64(ab_high, cd_high),
+            _mm256_unpackhi_epi64(ab_high, cd_high),
+        ]
+    }
+}
+
+/// 32 bytes at `offset` of each row, as eight vectors (see [`transpose`]).
+///
+/// # Safety
+/// AVX2; the rows have `offset` + 32 bytes.
+#[inline(always)]
+pub(super) unsafe fn transpose_32(rows: &BlockRows, offset: usize) -> [__m256i; 8] {
+    // SAFETY: both halves are inside the rows.
+    unsafe {
+        let [a, b, c, d] = transpose(rows, offset);
+        let [e, f, g, h] = transpose(rows, offset + 16);
+        [a, b, c, d, e, f, g, h]
+    }
+}
+
+/// The f16 at `offset` of each row.
+///
+/// # Safety
+/// AVX2 and F16C; the rows have `offset` + 2 bytes.
+#[inline(always)]
+pub(super) unsafe fn half_floats(rows: &BlockRows, offset: usize) -> __m256 {
+    // SAFETY: two bytes of each row, unaligned.
+    unsafe {
+        let half = |lane: usize| {
+            i32::from(
+                rows[lane]
+                    .wrapping_add(offset)
+                    .cast::<u16>()
+                    .read_unaligned(),
+            )
+        };
+        let mut x = _mm_cvtsi32_si128(half(0));
+        x = _mm_insert_epi16::<1>(x, half(1));
+        x = _mm_insert_epi16::<2>(x, half(2));
+        x = _mm_insert_epi16::<3>(x, half(3));
+        x = _mm_insert_epi16::<4>(x, half(4));
+        x = _mm_insert_epi16::<5>(x, half(5));
+        x = _mm_insert_epi16::<6>(x, half(6));
+        x = _mm_insert_epi16::<7>(x, half(7));
+        _mm256_cvtph_ps(x)
+    }
+}
+
+/// Low nibbles.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(super) unsafe fn low_nibbles(x: __m256i) -> __m256i {
+    // SAFETY: registers only.
+    unsafe { _mm256_and_si256(x, _mm256_set1_epi8(15)) }
+}
+
+/// High nibbles.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(super) unsafe fn high_nibbles(x: __m256i) -> __m256i {
+    // SAFETY: registers only.
+    unsafe { low_nibbles(_mm256_srli_epi16::<4>(x)) }
+}
+
+/// Stores a code vector.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(super) unsafe fn store_codes(out: &mut [u8; 32], codes: __m256i) {
+    // SAFETY: a reference to 32 bytes.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), codes) }
+}
+
+/// Stores one float per row.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(super) unsafe fn store_floats(out: &mut [f32; ROWS], x: __m256) {
+    // SAFETY: a reference to eight floats.
+    unsafe { _mm256_storeu_ps(out.as_mut_ptr(), x) }
+}
+
+/// Stores 16-bit lanes.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(super) unsafe fn store_words(out: &mut [i16; 2 * ROWS], x: __m256i) {
+    // SAFETY: a reference to 32 bytes.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), x) }
+}
+
+/// A shift count.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(super) unsafe fn shift(bits: usize) -> __m128i {
+    // SAFETY: registers only.
+    unsafe { _mm_cvtsi32_si128(bits as i32) }
+}
+
+/// The two f16 of each lane, low ones first.
+///
+/// # Safety
+/// AVX2 and F16C.
+#[inline(always)]
+pub(super) unsafe fn half_float_pairs(x: __m256i) -> (__m256, __m256) {
+    // SAFETY: registers only.
+    unsafe {
+        let low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
+        let halves = _mm256_packus_epi32(low, _mm256_srli_epi32::<16>(x));
+        let halves = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
+        (
+            _mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(halves)),
+        )
+    }
+}
+
+/// Bits 4k..4k + 4 of each lane of `high`, each as bit 4 of one byte of its lane.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(super) unsafe fn fifth_bits(high: __m256i, k: usize) -> __m256i {
+    // SAFETY: registers only.
+    unsafe {
+        // Byte k / 2 of each lane, four times.
+        let byte = (k / 2) as i32 * 0x0101_0101;
+        let lanes = _mm256_setr_epi32(
+            0,
+            0x0404_0404,
+            0x0808_0808,
+            0x0c0c_0c0c,
+            0,
+            0x0404_0404,
+            0x0808_0808,
+            0x0c0c_0c0c,
+        );
+        let bytes = _mm256_shuffle_epi8(high, _mm256_add_epi8(lanes, _mm256_set1_epi32(byte)));
+        let mask = _mm256_set1_epi32(if k.is_multiple_of(2) {
+            0x0804_0201
+        } else {
+            0x8040_2010_u32 as i32
+        });
+        let set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, mask), mask);
+        _mm256_and_si256(set, _mm256_set1_epi8(16))
+    }
+}
+
+/// Bytes `first` and `second` of each lane as the high bytes of its two 16-bit halves, the low bytes zero.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(super) unsafe fn high_bytes(x: __m256i, first: i32, second: i32) -> __m256i {
+    // SAFETY: registers only.
+    unsafe {
+        // An index with its top bit set gives zero.
+        let lanes = _mm256_setr_epi32(
+            0,
+            0x0400_0400,
+            0x0800_0800,
+            0x0c00_0c00,
+            0,
+            0x0400_0400,
+            0x0800_0800,
+            0x0c00_0c00,
+        );
+        let bytes = _mm256_set1_epi32(0x0080_0080 | first << 8 | second << 24);
+        _mm256_shuffle_epi8(x, _mm256_add_epi32(lanes, bytes))
+    }
+}
+
+/// Scales and minima of the eight groups of `Q4_K` and `Q5_K` from the first 16 bytes of the blocks.
+///
+/// # Safety
+/// AVX2 and F16C.
+#[inline(always)]
+pub(super) unsafe fn six_bit_scales([d_min, a, b, c]: [__m256i; 4]) -> ([__m256; 8], [__m256; 8]) {
+    // SAFETY: registers only.
+    unsafe {
+        let (d, min) = half_float_pairs(d_min);
+        let min = _mm256_sub_ps(_mm256_setzero_ps(), min);
+        let six = |x| _mm256_and_si256(x, _mm256_set1_epi8(0x3f));
+        let top = |x| _mm256_and_si256(_mm256_srli_epi16::<2>(x), _mm256_set1_epi8(0x30));
+        let scales = [six(a), _mm256_or_si256(low_nibbles(c), top(a))];
+        let mins = [six(b), _mm256_or_si256(high_nibbles(c), top(b))];
+        let byte = |x: [__m256i; 2], index: usize| {
+            let byte = _mm256_srl_epi32(x[index / 4], shift(8 * (index % 4)));
+            _mm256_cvtepi32_ps(_mm256_and_si256(byte, _mm256_set1_epi32(0xff)))
+        };
+        let (mut scale, mut minimum) = ([d; 8], [min; 8]);
+        for index in 0..8 {
+            scale[index] = _mm256_mul_ps(d, byte(scales, index));
+            minimum[index] = _mm256_mul_ps(min, byte(mins, index));
+        }
+        (scale, minimum)
+    }
+}

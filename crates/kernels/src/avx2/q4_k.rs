@@ -1,0 +1,53 @@
+//! Q4_K: see `gristmill_quant::block::BlockQ4K` for the layout.
+
+use super::panel::{
+    self, BlockRows, Coarse, Unpack, high_nibbles, low_nibbles, six_bit_scales, store_codes,
+    store_floats, transpose, transpose_32,
+};
+use crate::split::RowTile;
+use crate::table::{Product, ProductKernel};
+
+pub(super) const PRODUCT: ProductKernel = ProductKernel {
+    ty: gristmill_quant::Q4_K,
+    run,
+    row_step: panel::ROWS,
+};
+
+fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
+        // SAFETY: this function enables the instruction set; the caller's lengths fit.
+        unsafe { panel::product::<Rows>(product, tile) }
+    }
+    // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C; `matmul` checked the lengths.
+    unsafe { run(product, tile) }
+}
+
+/// Eight rows of blocks.
+struct Rows;
+
+impl Unpack for Rows {
+    type Group = Coarse<8, 0, true>;
+    const GROUPS: usize = 8;
+    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ4K>();
+
+    #[inline(always)]
+    unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
+        // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
+        unsafe {
+            let groups = &mut *out.cast::<[Self::Group; 8]>();
+            for pair in 0..4 {
+                let quants = transpose_32(rows, 16 + 32 * pair);
+                for k in 0..8 {
+                    store_codes(&mut groups[2 * pair].codes[k], low_nibbles(quants[k]));
+                    store_codes(&mut groups[2 * pair + 1].codes[k], high_nibbles(quants[k]));
+                }
+            }
+            let (scales, mins) = six_bit_scales(transpose(rows, 0));
+            for index in 0..8 {
+                store_floats(&mut groups[index].scale, scales[index]);
+                store_floats(&mut groups[index].min, mins[index]);
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Q5_0: see `gristmill_quant::block::BlockQ5_0` for the layout.
+
+use std::arch::x86_64::*;
+
+use super::panel::{
+    self, BlockRows, Coarse, Unpack, fifth_bits, half_floats, high_nibbles, low_nibbles,
+    store_codes, store_floats, transpose,
+};
+use crate::split::RowTile;
+use crate::table::{Product, ProductKernel};
+
+pub(super) const PRODUCT: ProductKernel = ProductKernel {
+    ty: gristmill_quant::Q5_0,
+    run,
+    row_step: panel::ROWS,
+};
+
+fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
+        // SAFETY: this function enables the instruction set; the caller's lengths fit.
+        unsafe { panel::product::<Rows>(product, tile) }
+    }
+    // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C; `matmul` checked the lengths.
+    unsafe { run(product, tile) }
+}
+
+/// Eight rows of blocks.
+struct Rows;
+
+impl Unpack for Rows {
+    type Group = Coarse<4, 16, false>;
+    const GROUPS: usize = 1;
+    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ5_0>();
+
+    #[inline(always)]
+    unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
+        // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
+        unsafe {
+            let group = &mut *out;
+            let (quants, high) = (transpose(rows, 6), transpose(rows, 2)[0]);
+            for k in 0..4 {
+                store_codes(
+                    &mut group.codes[k],
+                    _mm256_or_si256(low_nibbles(quants[k]), fifth_bits(high, k)),
+                );
+                store_codes(
+                    &mut group.codes[k + 4],
+                    _mm256_or_si256(high_nibbles(quants[k]), fifth_bits(high, k + 4)),
+                );
+            }
+            store_floats(&mut group.scale, half_floats(rows, 0));
+        }
+    }
+}
