@@ -12,10 +12,16 @@ const SHAPES: [(usize, usize); 2] = [(1536, 576), (2048, 32768)];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let only = arguments.first().and_then(|name| TensorType::from_name(name));
+    let only = arguments
+        .first()
+        .and_then(|name| TensorType::from_name(name));
     let n_threads = arguments.get(1).and_then(|n| n.parse().ok()).unwrap_or(2);
     let pool = Pool::new(n_threads);
-    println!("{} on {n_threads} threads; empty dispatch {:.2} us", isa(), dispatch(&pool));
+    println!(
+        "{} on {n_threads} threads; empty dispatch {:.2} us",
+        isa(),
+        dispatch(&pool)
+    );
     for ty in TensorType::all().filter(|ty| supports(*ty) && only.is_none_or(|only| only == *ty)) {
         for (n, n_rows) in SHAPES {
             let weights = weights(ty, n, n_rows);
@@ -31,7 +37,9 @@ fn main() {
 
 /// Rows of a few encoded values, repeated.
 fn weights(ty: TensorType, n: usize, n_rows: usize) -> Vec<u8> {
-    let x: Vec<f32> = (0..n).map(|i| ((i * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0).collect();
+    let x: Vec<f32> = (0..n)
+        .map(|i| ((i * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0)
+        .collect();
     let mut row = vec![0; n / ty.block_len() * ty.block_bytes()];
     if let Err(error) = ty.encode(&x, n, None, &mut row) {
         println!("{ty}: {error}");
@@ -39,24 +47,34 @@ fn weights(ty: TensorType, n: usize, n_rows: usize) -> Vec<u8> {
     row.repeat(n_rows)
 }
 
-fn report(pool: &Pool, ty: TensorType, weights: &[u8], (n, n_rows, n_columns): (usize, usize, usize)) {
-    let x: Vec<f32> = (0..n * n_columns).map(|i| (i % 97) as f32 / 48.0 - 1.0).collect();
+fn report(
+    pool: &Pool,
+    ty: TensorType,
+    weights: &[u8],
+    (n, n_rows, n_columns): (usize, usize, usize),
+) {
+    let x: Vec<f32> = (0..n * n_columns)
+        .map(|i| (i % 97) as f32 / 48.0 - 1.0)
+        .collect();
     let mut activations = Activations::new();
     let mut out = vec![0.0; n_rows * n_columns];
-    let (mut best, mut best_prepare) = (f64::INFINITY, f64::INFINITY);
+    let (mut prepare_time, mut time, mut rounds) = (0.0, 0.0, 0.0);
     let start = Instant::now();
     while start.elapsed().as_secs_f64() < 0.6 {
-        let begin = Instant::now();
+        let clock = Clock::start(pool);
         let result = prepare(pool, ty, &x, n, n_columns, &mut activations);
-        best_prepare = best_prepare.min(begin.elapsed().as_secs_f64());
-        let begin = Instant::now();
-        let result = result.and_then(|()| matmul(pool, ty, weights, n, n_rows, &activations, &mut out));
-        best = best.min(begin.elapsed().as_secs_f64());
+        prepare_time += clock.seconds();
+        let clock = Clock::start(pool);
+        let result =
+            result.and_then(|()| matmul(pool, ty, weights, n, n_rows, &activations, &mut out));
+        time += clock.seconds();
+        rounds += 1.0;
         if let Err(error) = result {
             println!("{ty}: {error}");
             return;
         }
     }
+    let (best, best_prepare) = (time / rounds, prepare_time / rounds);
     println!(
         "{ty:>5} {n:>5} x {n_rows:<6} x {n_columns:<4} {:9.1} us {:7.1} GMAC/s {:6.1} GB/s   prepare {:6.1} us",
         best * 1e6,
@@ -64,6 +82,39 @@ fn report(pool: &Pool, ty: TensorType, weights: &[u8], (n, n_rows, n_columns): (
         weights.len() as f64 / best / 1e9,
         best_prepare * 1e6
     );
+}
+
+/// Time of the calling thread on its core where it works alone (other programs then disturb less), else time of day.
+struct Clock {
+    start: Instant,
+    on_core: Option<u64>,
+}
+
+impl Clock {
+    fn start(pool: &Pool) -> Self {
+        let on_core = if pool.n_threads() == 1 {
+            Self::on_core()
+        } else {
+            None
+        };
+        Self {
+            start: Instant::now(),
+            on_core,
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        let on_core = self
+            .on_core
+            .zip(Self::on_core())
+            .map(|(start, end)| (end - start) as f64 / 1e9);
+        on_core.unwrap_or_else(|| self.start.elapsed().as_secs_f64())
+    }
+
+    fn on_core() -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    }
 }
 
 /// Microseconds of a job of two empty chunks, back to back.

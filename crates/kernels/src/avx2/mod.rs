@@ -1,5 +1,7 @@
 //! x86-64 with AVX2, FMA and F16C.
 
+#![allow(clippy::needless_range_loop, reason = "one index walks several arrays of registers")]
+
 mod bf16;
 mod f16;
 mod f32;
@@ -17,6 +19,7 @@ mod q5_k;
 mod q6_k;
 mod q8_0;
 mod quantize;
+mod vector;
 
 use crate::plain;
 use crate::table::Kernels;
@@ -41,5 +44,6 @@ pub(crate) static KERNELS: Kernels = Kernels {
         q8_0::PRODUCT,
     ],
     quantize: quantize::quantize,
+    vector: vector::KERNELS,
     ..plain::KERNELS
 };

@@ -329,7 +329,11 @@ pub(super) unsafe fn product<T: Unpack>(product: &Product<'_>, tile: &mut RowTil
         // SAFETY: the pointers are to rows of `row_bytes` bytes and the columns are inside the activations.
         unsafe {
             if columns.len() == 1 {
-                let mut out = Out { tile: &mut *tile, offset: first - rows.start, keep: false };
+                let mut out = Out {
+                    tile: &mut *tile,
+                    offset: first - rows.start,
+                    keep: false,
+                };
                 stream::<T>(product, &pointers, columns.start, &mut out);
             } else {
                 panels::<T>(product, &pointers, first - rows.start, tile);
@@ -391,7 +395,12 @@ fn columns_of<const C: usize>(product: &Product<'_>, column: usize) -> Columns<C
 /// # Safety
 /// As [`product`].
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn stream<T: Unpack>(product: &Product<'_>, rows: &BlockRows, column: usize, out: &mut Out<'_, '_>) {
+unsafe fn stream<T: Unpack>(
+    product: &Product<'_>,
+    rows: &BlockRows,
+    column: usize,
+    out: &mut Out<'_, '_>,
+) {
     let columns = columns_of::<1>(product, column);
     let n_blocks = product.row_bytes / T::BLOCK_BYTES;
     // SAFETY: blocks and groups stay below n_blocks, which rows and columns hold.

@@ -7,7 +7,7 @@ mod vector;
 use crate::table::Kernels;
 
 pub(crate) use product::{product, scale_of};
-pub(crate) use vector::{GELU_CUBIC, SQRT_2_OVER_PI};
+pub(crate) use vector::{GELU_CUBIC, SQRT_2_OVER_PI, rope_neox, rope_normal};
 
 /// Every slot filled; products of all types go through [`product`].
 pub(crate) const KERNELS: Kernels = Kernels {

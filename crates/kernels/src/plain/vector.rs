@@ -124,6 +124,7 @@ fn softcap(x: &mut [f32], cap: f32) {
     x.iter_mut().for_each(|x| *x = cap * (*x / cap).tanh());
 }
 
+#[inline(always)]
 pub(crate) fn rope_normal(x: &mut [f32], cos: &[f32], sin: &[f32]) {
     for ((pair, cos), sin) in x.as_chunks_mut::<2>().0.iter_mut().zip(cos).zip(sin) {
         let [a, b] = *pair;
@@ -131,6 +132,7 @@ pub(crate) fn rope_normal(x: &mut [f32], cos: &[f32], sin: &[f32]) {
     }
 }
 
+#[inline(always)]
 pub(crate) fn rope_neox(x: &mut [f32], cos: &[f32], sin: &[f32]) {
     let (first, second) = x.split_at_mut(cos.len());
     for (((first, second), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
