@@ -1,1 +1,101 @@
-//! Downloaded models; these tests are ignored unless asked for, since the models are not in the repository.
+//! Downloaded models; these tests are ignored unless asked for, since the models are not in the repository:
+//! `GRISTMILL_REAL_MODELS=DIR cargo test --release --test main -- --ignored real`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gristmill_engine::sampling::SamplingOptions;
+use gristmill_engine::{GenerateOptions, Limit, Listener, LoadOptions, Model, Session, raw_prompt};
+
+/// Where two ids are closer than this by the reference's own log probabilities, either is right: its rounding of
+/// activations moves logits by about as much.
+const GAP: f64 = 0.2;
+
+/// Of all prompts, so many may part from the reference before [`EARLY`] ids.
+const PARTED_EARLY_MAX: usize = 2;
+const EARLY: usize = 24;
+
+/// A prompt and what the reference says (see `fixtures/real/README.md`).
+#[derive(serde::Deserialize)]
+struct Case {
+    prompt: String,
+    ids: Vec<u32>,
+    gaps: Vec<f64>,
+}
+
+fn models() -> Vec<(PathBuf, Vec<Case>)> {
+    let folder = std::env::var_os("GRISTMILL_REAL_MODELS")
+        .expect("GRISTMILL_REAL_MODELS names the folder of models");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real");
+    let names = ["SmolLM2-135M-Instruct.Q4_1", "gemma-3-270m-q4_k_m"];
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(fixtures.join(format!("{name}.json")))
+            .expect("the fixture can be read");
+        let cases = serde_json::from_str(&text).expect("the fixture is valid");
+        (Path::new(&folder).join(format!("{name}.gguf")), cases)
+    };
+    names.into_iter().map(read).collect()
+}
+
+/// What the model says greedily, with tokens per second of prompt and answer.
+fn answer(model: &Arc<Model>, prompt: &str, n: usize) -> (Vec<u32>, f64, f64) {
+    let options = LoadOptions {
+        n_ctx: Some(256),
+        ..Default::default()
+    };
+    let mut session = Session::new(model.clone(), &options).expect("a session can be made");
+    let ids = raw_prompt(model.tokenizer(), prompt);
+    let generate = GenerateOptions {
+        limit: Limit::Tokens(n),
+        sampling: SamplingOptions::greedy(),
+        ..Default::default()
+    };
+    let mut listener = Listener {
+        on_text: &mut |_| (),
+        interrupted: &|| false,
+    };
+    let answer = session
+        .generate(&ids, &generate, &mut listener)
+        .expect("the model answers");
+    (
+        answer.ids,
+        answer.timings.prompt_per_second(),
+        answer.timings.decode_per_second(),
+    )
+}
+
+#[test]
+#[ignore = "needs the models that .ci/run downloads"]
+fn real_models_agree_with_the_reference() {
+    let mut parted_early = 0;
+    for (path, cases) in models() {
+        let file = gristmill_gguf::Model::open(&path).expect("the model can be opened");
+        let model = Model::load(file, &LoadOptions::default()).expect("the model can be loaded");
+        for case in cases {
+            let (ids, prompt_rate, answer_rate) = answer(&model, &case.prompt, case.ids.len());
+            let same = ids
+                .iter()
+                .zip(&case.ids)
+                .take_while(|(ours, theirs)| ours == theirs)
+                .count();
+            println!(
+                "{}: {same} of {} ids as the reference; prompt {prompt_rate:.1} t/s, answer {answer_rate:.1} t/s; {:?}",
+                path.file_stem().unwrap_or_default().to_string_lossy(),
+                case.ids.len(),
+                case.prompt,
+            );
+            if same < case.ids.len() {
+                assert!(
+                    case.gaps[same] < GAP,
+                    "parted at step {same}, where the gap is {}",
+                    case.gaps[same]
+                );
+                parted_early += usize::from(same < EARLY);
+            }
+        }
+    }
+    assert!(
+        parted_early <= PARTED_EARLY_MAX,
+        "{parted_early} runs part before id {EARLY}"
+    );
+}

@@ -21,6 +21,27 @@ pub enum PipelineError {
         /// The folder of reports.
         path: PathBuf,
     },
+    /// A model file is there already, under the name this run would give it.
+    #[error("{}: already exists", .path.display())]
+    FileExists {
+        /// The model file.
+        path: PathBuf,
+    },
+    /// The smoke test got no token.
+    #[error("{}: the smoke test failed: the model said nothing", .path.display())]
+    Silent {
+        /// The model file.
+        path: PathBuf,
+    },
+    /// Conversion or quantization failed.
+    #[error(transparent)]
+    Convert(#[from] gristmill_convert::ConvertError),
+    /// A model file cannot be read.
+    #[error(transparent)]
+    Gguf(#[from] gristmill_gguf::Error),
+    /// A model cannot be run.
+    #[error(transparent)]
+    Engine(#[from] gristmill_engine::EngineError),
 }
 
 impl PipelineError {
