@@ -1,13 +1,23 @@
 //! Checkpoint in, GGUF out: import of weights, configuration and tokenizers; recipes; quantization.
 //!
 //! ```text
-//! folder --Checkpoint--> plan --stream: transform, cast--> gguf::Writer
+//! folder --Checkpoint--> Plan --Stream: transform, cast--> gguf::Writer
 //!    config.json, safetensors     every output tensor, before a byte of weights is read
 //! ```
 
+mod authorship;
+mod checkpoint;
+mod convert;
 mod error;
+mod naming;
+mod output;
+mod plan;
 mod progress;
+mod safetensors;
 pub mod source;
+mod stream;
 
+pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use error::ConvertError;
+pub use output::{OutputType, UNIFORM, Uniform};
 pub use progress::{Event, Progress};

@@ -1,0 +1,295 @@
+//! A checkpoint folder becomes a GGUF file.
+
+use crate::ConvertError;
+use crate::authorship::{Authorship, Given};
+use crate::checkpoint::{Checkpoint, CheckpointTensor};
+use crate::naming::output_path;
+use crate::output::{OutputType, Uniform};
+use crate::plan::{Origin, Plan};
+use crate::progress::{Event, Progress};
+use crate::stream::Stream;
+use gristmill_gguf::{Metadata, WriteOptions, Writer};
+use gristmill_model::Hyperparameters;
+use gristmill_quant::TensorType;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Version of the block formats, `general.quantization_version`.
+const QUANTIZATION_VERSION: u32 = 2;
+
+/// What to convert, and how.
+#[derive(Clone, Debug)]
+pub struct ConvertOptions {
+    /// The checkpoint's folder.
+    pub folder: PathBuf,
+    /// Where to write: a file, whose name may hold `{ftype}`, or a folder; nothing means the checkpoint's folder.
+    pub output: Option<PathBuf>,
+    /// What to write.
+    pub output_type: OutputType,
+    /// Name of the pre-tokenizer, where it cannot be told from the tokenizer's files or should be another.
+    pub pre_tokenizer: Option<String>,
+    /// `general.name`, in place of what the folder says.
+    pub name: Option<String>,
+    /// A JSON file with `general.…` entries that go before the folder's.
+    pub overrides: Option<PathBuf>,
+    /// Replace an existing output.
+    pub force: bool,
+    /// Plan everything, write nothing.
+    pub dry_run: bool,
+    /// Threads; 0 for as many as the machine has.
+    pub n_threads: usize,
+}
+
+impl ConvertOptions {
+    /// Converts a folder with nothing special asked for.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            output: None,
+            output_type: OutputType::Auto,
+            pre_tokenizer: None,
+            name: None,
+            overrides: None,
+            force: false,
+            dry_run: false,
+            n_threads: 0,
+        }
+    }
+}
+
+/// What a conversion did, or would do.
+#[derive(Clone, Debug)]
+pub struct ConvertReport {
+    /// The output.
+    pub path: PathBuf,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// `general.architecture`.
+    pub architecture: &'static str,
+    /// The Hugging Face class.
+    pub class: &'static str,
+    /// Element types in the checkpoint, with the number of tensors of each.
+    pub source_types: BTreeMap<String, usize>,
+    /// Files that the checkpoint's weights are in.
+    pub n_source_files: usize,
+    /// Name of the output type.
+    pub output_type: String,
+    /// Types in the output, with the number of tensors of each.
+    pub types: BTreeMap<TensorType, usize>,
+    /// Tensors written.
+    pub n_tensors: usize,
+    /// Parameters written.
+    pub n_params: u64,
+    /// Size of the output, in bytes.
+    pub bytes: u64,
+    /// Tensors of the checkpoint that the architecture has no use for.
+    pub unknown_tensors: Vec<String>,
+    /// Tensors of the checkpoint that were left out for a known reason: other parts of the model, computed anyway, or
+    /// there twice.
+    pub left_out_tensors: Vec<String>,
+    /// `tokenizer.ggml.model`.
+    pub tokenizer: Option<String>,
+    /// `tokenizer.ggml.pre`.
+    pub pre_tokenizer: Option<String>,
+    /// Tokens of the vocabulary.
+    pub n_tokens: usize,
+    /// Whether a chat template was written.
+    pub has_chat_template: bool,
+    /// What the user should look at.
+    pub warnings: Vec<String>,
+}
+
+/// Converts a checkpoint folder. The output appears whole or not at all.
+///
+/// # Errors
+/// Whatever is wrong with the checkpoint, before the output is opened where that can be known; see [`ConvertError`].
+pub fn convert(options: &ConvertOptions, progress: Progress<'_>) -> Result<ConvertReport, ConvertError> {
+    let mut warnings = Vec::new();
+    let checkpoint = Checkpoint::open(&options.folder)?;
+    let output = options.output_type.resolve(&checkpoint);
+    let tokenizer = Metadata::new();
+    let hparams = hyperparameters(&checkpoint, output, &tokenizer)?;
+    let mut plan = Plan::new(&checkpoint, &hparams, output)?;
+    drop_tied_output(&checkpoint, &mut plan, &mut warnings)?;
+    if !plan.unknown.is_empty() {
+        let names = plan.unknown.join(", ");
+        warnings.push(format!("{} tensors are unknown to {} and are left out: {names}", plan.unknown.len(), hparams.architecture.name));
+    }
+    let given = Given { name: options.name.as_deref(), overrides: options.overrides.as_deref(), n_params: plan.n_params() };
+    let authorship = Authorship::load(&options.folder, &given)?;
+    let path = output_path(options.output.as_deref(), &options.folder, &authorship, output.name);
+    let metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
+    for warning in &warnings {
+        progress(Event::Warning(warning));
+    }
+    let mut report = report(&checkpoint, &plan, &metadata, output, path, warnings);
+    if options.dry_run {
+        report.dry_run = true;
+        report.bytes = plan_bytes(&plan);
+        return Ok(report);
+    }
+    report.bytes = write(options, &checkpoint, &plan, &metadata, &report.path, progress)?;
+    Ok(report)
+}
+
+/// Writes the file and returns its size.
+fn write(
+    options: &ConvertOptions,
+    checkpoint: &Checkpoint,
+    plan: &Plan,
+    metadata: &Metadata,
+    path: &std::path::Path,
+    progress: Progress<'_>,
+) -> Result<u64, ConvertError> {
+    let inputs = checkpoint.files.iter().map(|file| file.path().to_owned()).collect();
+    let write_options = WriteOptions { force: options.force, inputs };
+    let mut writer = Writer::create(path, metadata, &plan.layout(), &write_options)?;
+    let size = writer.size();
+    progress(Event::Start { n_tensors: plan.tensors.len(), bytes: plan_bytes(plan) });
+    let mut stream = Stream::new(checkpoint, n_threads(options.n_threads));
+    for (index, tensor) in plan.tensors.iter().enumerate() {
+        let from = match tensor.origin {
+            Origin::Checkpoint(index) => checkpoint.tensors[index].entry.dtype.to_string(),
+            Origin::Computed(_) => "computed".to_owned(),
+        };
+        progress(Event::Tensor {
+            index,
+            name: &tensor.spec.name,
+            dims: &tensor.spec.dims,
+            from: &from,
+            to: tensor.ty,
+        });
+        stream.write(tensor, &mut writer, progress)?;
+    }
+    writer.finish()?;
+    Ok(size)
+}
+
+fn n_threads(asked: usize) -> usize {
+    match asked {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        n => n.min(1024),
+    }
+}
+
+fn plan_bytes(plan: &Plan) -> u64 {
+    let bytes = |tensor: &crate::plan::Planned| gristmill_gguf::tensor_bytes(tensor.ty, &tensor.spec.dims).unwrap_or(0);
+    plan.tensors.iter().map(bytes).fold(0, u64::saturating_add)
+}
+
+/// The hyperparameters that a loader will read from the output.
+fn hyperparameters(checkpoint: &Checkpoint, output: Uniform, tokenizer: &Metadata) -> Result<Hyperparameters, ConvertError> {
+    let config = &checkpoint.config;
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", config.architecture.name);
+    config.write_metadata(output.file_type, &mut metadata)?;
+    extend(&mut metadata, tokenizer);
+    if let Some(n_vocab) = config.integer("vocab_size")? {
+        metadata.set(format!("{}.vocab_size", config.architecture.name), n_vocab);
+    }
+    Ok(Hyperparameters::from_metadata(&metadata)?)
+}
+
+/// All metadata of the output, in the reference's order.
+fn metadata(
+    checkpoint: &Checkpoint,
+    output: Uniform,
+    authorship: &Authorship,
+    tokenizer: &Metadata,
+) -> Result<Metadata, ConvertError> {
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", checkpoint.config.architecture.name);
+    metadata.set("general.type", "model");
+    authorship.write(&mut metadata);
+    checkpoint.config.write_metadata(output.file_type, &mut metadata)?;
+    metadata.set("general.quantization_version", QUANTIZATION_VERSION);
+    extend(&mut metadata, tokenizer);
+    Ok(metadata)
+}
+
+fn extend(metadata: &mut Metadata, more: &Metadata) {
+    for (key, value) in more.iter() {
+        metadata.set(key, value.clone());
+    }
+}
+
+/// Leaves out an output projection that is the embedding matrix once more, in a model that says it is.
+fn drop_tied_output(checkpoint: &Checkpoint, plan: &mut Plan, warnings: &mut Vec<String>) -> Result<(), ConvertError> {
+    let Some(output) = plan.maybe_tied.take() else { return Ok(()) };
+    let source = |slot| {
+        let tensor = plan.tensors.iter().find(|tensor| tensor.spec.slot == slot)?;
+        match tensor.origin {
+            Origin::Checkpoint(index) => checkpoint.tensors.get(index),
+            Origin::Computed(_) => None,
+        }
+    };
+    let pair = source(gristmill_model::Slot::Output).zip(source(gristmill_model::Slot::TokenEmbd));
+    let Some((one, other)) = pair else { return Ok(()) };
+    let name = one.entry.name.clone();
+    if same_bytes(checkpoint, one, other)? {
+        plan.left_out.push(name);
+        plan.tensors.remove(output);
+    } else {
+        warnings.push(format!("config.json ties the embeddings, but `{name}` differs from them; both are written"));
+    }
+    Ok(())
+}
+
+fn same_bytes(checkpoint: &Checkpoint, one: &CheckpointTensor, other: &CheckpointTensor) -> Result<bool, ConvertError> {
+    if one.entry.dtype != other.entry.dtype || one.entry.shape != other.entry.shape {
+        return Ok(false);
+    }
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    let mut done = 0;
+    while done < one.entry.bytes {
+        let n = (one.entry.bytes - done).min(left.len() as u64) as usize;
+        for (tensor, bytes) in [(one, &mut left), (other, &mut right)] {
+            checkpoint.files[tensor.file].read_at(tensor.entry.offset + done, &mut bytes[..n])?;
+        }
+        if left[..n] != right[..n] {
+            return Ok(false);
+        }
+        done += n as u64;
+    }
+    Ok(true)
+}
+
+fn report(
+    checkpoint: &Checkpoint,
+    plan: &Plan,
+    metadata: &Metadata,
+    output: Uniform,
+    path: PathBuf,
+    warnings: Vec<String>,
+) -> ConvertReport {
+    let mut source_types = BTreeMap::new();
+    for tensor in &checkpoint.tensors {
+        *source_types.entry(tensor.entry.dtype.to_string()).or_default() += 1;
+    }
+    let mut types = BTreeMap::new();
+    for tensor in &plan.tensors {
+        *types.entry(tensor.ty).or_default() += 1;
+    }
+    let text = |key| metadata.str(key).ok().flatten().map(str::to_owned);
+    let tokens = metadata.array("tokenizer.ggml.tokens").ok().flatten();
+    ConvertReport {
+        path,
+        dry_run: false,
+        architecture: checkpoint.config.architecture.name,
+        class: checkpoint.config.class.name,
+        source_types,
+        n_source_files: checkpoint.files.len(),
+        output_type: output.name.to_owned(),
+        types,
+        n_tensors: plan.tensors.len(),
+        n_params: plan.n_params(),
+        bytes: 0,
+        unknown_tensors: plan.unknown.clone(),
+        left_out_tensors: plan.left_out.clone(),
+        tokenizer: text("tokenizer.ggml.model"),
+        pre_tokenizer: text("tokenizer.ggml.pre"),
+        n_tokens: tokens.map_or(0, |tokens| tokens.len()),
+        has_chat_template: metadata.contains("tokenizer.chat_template"),
+        warnings,
+    }
+}

@@ -1,0 +1,136 @@
+//! The plan of a conversion: every tensor of the output, before a byte of weights is read.
+
+use crate::ConvertError;
+use crate::checkpoint::{Checkpoint, CheckpointTensor};
+use crate::output::Uniform;
+use gristmill_gguf::TensorPlan;
+use gristmill_model::{Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, tensor_specs};
+use gristmill_quant::TensorType;
+use safetensors::Dtype;
+use std::collections::HashMap;
+
+/// A tensor to write.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub spec: TensorSpec,
+    pub origin: Origin,
+    pub ty: TensorType,
+}
+
+/// Where its values come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// The checkpoint's tensor of this index.
+    Checkpoint(usize),
+    /// Computed from the configuration.
+    Computed(Vec<f32>),
+}
+
+/// All tensors to write, in order: computed ones, then the checkpoint's in its order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pub tensors: Vec<Planned>,
+    /// Names in the checkpoint that the architecture has no use for.
+    pub unknown: Vec<String>,
+    /// Names that belong to other parts, such as a vision tower, or can be computed.
+    pub left_out: Vec<String>,
+    /// Index of an output projection that may be the embeddings once more.
+    pub maybe_tied: Option<usize>,
+}
+
+impl Plan {
+    /// Matches a checkpoint with the tensor table.
+    ///
+    /// # Errors
+    /// A tensor that is missing, has another shape, or elements that cannot be converted.
+    pub fn new(checkpoint: &Checkpoint, hparams: &Hyperparameters, output: Uniform) -> Result<Self, ConvertError> {
+        let mut plan = Self::default();
+        let mut wanted = HashMap::new();
+        for spec in tensor_specs(hparams) {
+            match &spec.source {
+                SpecSource::Computed(compute) => {
+                    if let Some(values) = compute(&checkpoint.config, hparams)? {
+                        plan.push(spec, Origin::Computed(values), output);
+                    }
+                }
+                SpecSource::Checkpoint(name) => {
+                    wanted.insert(name.clone(), spec);
+                }
+            }
+        }
+        for (index, tensor) in checkpoint.tensors.iter().enumerate() {
+            let name = &tensor.entry.name;
+            let Some(known) = text_name(name) else {
+                plan.left_out.push(name.clone());
+                continue;
+            };
+            match wanted.remove(&known) {
+                Some(spec) => {
+                    check(tensor, &spec)?;
+                    if spec.slot == Slot::Output && checkpoint.config.ties_embeddings() {
+                        plan.maybe_tied = Some(plan.tensors.len());
+                    }
+                    plan.push(spec, Origin::Checkpoint(index), output);
+                }
+                None => plan.unknown.push(name.clone()),
+            }
+        }
+        // The first by name, so that the message does not depend on a hash.
+        let missing = wanted.into_iter().filter(|(_, spec)| spec.required).min_by(|a, b| a.0.cmp(&b.0));
+        match missing {
+            Some((source_name, spec)) => {
+                Err(ConvertError::MissingTensor { source_name, name: spec.name, expected: spec.dims })
+            }
+            None => Ok(plan),
+        }
+    }
+
+    fn push(&mut self, spec: TensorSpec, origin: Origin, output: Uniform) {
+        let ty = output.type_of(&spec.name, &spec.dims);
+        self.tensors.push(Planned { spec, origin, ty });
+    }
+
+    /// Number of parameters.
+    pub fn n_params(&self) -> u64 {
+        let sizes = self.tensors.iter().map(|tensor| tensor.spec.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d)));
+        sizes.fold(0, u64::saturating_add)
+    }
+
+    /// The plan as the writer takes it.
+    pub fn layout(&self) -> Vec<TensorPlan> {
+        let plan = |tensor: &Planned| TensorPlan {
+            name: tensor.spec.name.clone(),
+            dims: tensor.spec.dims.clone(),
+            ty: tensor.ty,
+        };
+        self.tensors.iter().map(plan).collect()
+    }
+}
+
+/// The name of a tensor in a text model, or `None` for what belongs to other parts or is computed anyway.
+fn text_name(name: &str) -> Option<String> {
+    const OTHER_PREFIXES: &[&str] = &["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
+    const COMPUTED: &[&str] = &[".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq"];
+    let other = OTHER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let computed = COMPUTED.iter().any(|suffix| name.ends_with(suffix));
+    (!other && !computed).then(|| name.replace("language_model.", ""))
+}
+
+fn check(tensor: &CheckpointTensor, spec: &TensorSpec) -> Result<(), ConvertError> {
+    let entry = &tensor.entry;
+    if !matches!(entry.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64) {
+        return Err(ConvertError::ElementType { tensor: entry.name.clone(), dtype: entry.dtype.to_string() });
+    }
+    let expected: Vec<u64> = spec.dims.iter().rev().copied().collect();
+    if entry.shape == expected {
+        return Ok(());
+    }
+    let same_rows = entry.shape.len() == expected.len() && entry.shape.get(1..) == expected.get(1..);
+    match (spec.slot, entry.shape.first()) {
+        (Slot::TokenEmbd | Slot::Output, Some(&n_rows)) if same_rows && n_rows < expected[0] => {
+            Err(ConvertError::VocabularySize { tensor: entry.name.clone(), n_tokens: expected[0], n_rows })
+        }
+        (_, Some(&n_rows)) if same_rows && n_rows > expected[0] && spec.transform == RowTransform::FirstRows => Ok(()),
+        _ => Err(ConvertError::TensorShape { tensor: entry.name.clone(), expected, found: entry.shape.clone() }),
+    }
+}

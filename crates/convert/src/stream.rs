@@ -1,0 +1,264 @@
+//! Tensors on their way from the checkpoint to the output: read, transform, cast, write, a slab of rows at a time.
+
+use crate::ConvertError;
+use crate::checkpoint::{Checkpoint, CheckpointTensor};
+use crate::plan::{Origin, Planned};
+use crate::progress::{Event, Progress};
+use gristmill_gguf::Writer;
+use gristmill_model::RowTransform;
+use gristmill_quant::{F16, QuantError, TensorType, bf16_to_f32, f16_to_f32};
+use safetensors::Dtype;
+use std::thread;
+
+/// Elements of a slab, about: 4 MiB as f32, whatever the size of the model.
+const SLAB_ELEMENTS: usize = 1 << 20;
+/// Magnitudes from here on round to infinity in f16.
+const F16_OVERFLOW: f32 = 65520.0;
+
+/// Streams tensors, with buffers that it keeps from one to the next.
+pub(crate) struct Stream<'a> {
+    checkpoint: &'a Checkpoint,
+    n_threads: usize,
+    raw: Vec<u8>,
+    values: Vec<f32>,
+    encoded: Vec<u8>,
+}
+
+/// Values that do not fit the output type.
+#[derive(Default)]
+struct Overflow {
+    count: u64,
+    largest: f32,
+}
+
+impl<'a> Stream<'a> {
+    pub fn new(checkpoint: &'a Checkpoint, n_threads: usize) -> Self {
+        Self { checkpoint, n_threads, raw: Vec::new(), values: Vec::new(), encoded: Vec::new() }
+    }
+
+    /// Writes one tensor, which must be the writer's next.
+    ///
+    /// # Errors
+    /// `Io`, `Overflow`, `Quant`, and the writer's.
+    pub fn write(&mut self, tensor: &Planned, writer: &mut Writer, progress: Progress<'_>) -> Result<(), ConvertError> {
+        let index = match &tensor.origin {
+            Origin::Checkpoint(index) => *index,
+            Origin::Computed(values) => {
+                self.values.clone_from(values);
+                self.encode(tensor, values.len())?;
+                writer.write(&self.encoded)?;
+                progress(Event::Written { bytes: self.encoded.len() as u64 });
+                return Ok(());
+            }
+        };
+        let source = &self.checkpoint.tensors[index];
+        let shape = Rows::of(tensor);
+        let mut overflow = Overflow::default();
+        let mut first = 0;
+        while first < shape.n_rows {
+            let n_rows = shape.slab_rows.min(shape.n_rows - first);
+            self.read(source, &shape, first, n_rows)?;
+            self.decode(source.entry.dtype);
+            if tensor.spec.transform == RowTransform::AddOne {
+                self.values.iter_mut().for_each(|value| *value += 1.0);
+            }
+            if tensor.ty == F16 {
+                overflow.look(&self.values);
+            }
+            // After the first value that does not fit, the rest is only counted.
+            if overflow.count == 0 {
+                self.encode(tensor, shape.encode_len)?;
+                writer.write(&self.encoded)?;
+                progress(Event::Written { bytes: self.encoded.len() as u64 });
+            }
+            first += n_rows;
+        }
+        match overflow {
+            Overflow { count: 0, .. } => Ok(()),
+            Overflow { count, largest } => {
+                Err(ConvertError::Overflow { tensor: tensor.spec.name.clone(), count, largest })
+            }
+        }
+    }
+
+    /// Reads output rows `first..first + n_rows` into `raw`, in output order.
+    fn read(&mut self, source: &CheckpointTensor, shape: &Rows, first: usize, n_rows: usize) -> Result<(), ConvertError> {
+        let row_bytes = shape.row_len * source.entry.dtype.bitsize() / 8;
+        let file = &self.checkpoint.files[source.file];
+        let offset = |row: usize| source.entry.offset + row as u64 * row_bytes as u64;
+        self.raw.resize(n_rows * row_bytes, 0);
+        let Some(order) = &shape.order else {
+            return file.read_at(offset(first), &mut self.raw);
+        };
+        if order.group_rows * row_bytes <= 4 * SLAB_ELEMENTS {
+            return self.read_groups(source, shape, order, first, n_rows);
+        }
+        for (row, out) in (first..first + n_rows).zip(self.raw.chunks_exact_mut(row_bytes)) {
+            file.read_at(offset(order.source_row(row)), out)?;
+        }
+        Ok(())
+    }
+
+    /// Reads whole groups, in which rows change places.
+    fn read_groups(
+        &mut self,
+        source: &CheckpointTensor,
+        shape: &Rows,
+        order: &HalvesToPairs,
+        first: usize,
+        n_rows: usize,
+    ) -> Result<(), ConvertError> {
+        let row_bytes = shape.row_len * source.entry.dtype.bitsize() / 8;
+        let file = &self.checkpoint.files[source.file];
+        let mut group = vec![0; order.group_rows * row_bytes];
+        let mut loaded = None;
+        for (row, out) in (first..first + n_rows).zip(self.raw.chunks_exact_mut(row_bytes)) {
+            let start = row - row % order.group_rows;
+            if loaded != Some(start) {
+                file.read_at(source.entry.offset + start as u64 * row_bytes as u64, &mut group)?;
+                loaded = Some(start);
+            }
+            let within = (order.source_row(row) - start) * row_bytes;
+            out.copy_from_slice(&group[within..within + row_bytes]);
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, dtype: Dtype) {
+        let Self { raw, values, n_threads, .. } = self;
+        let size = dtype.bitsize() / 8;
+        values.resize(raw.len() / size, 0.0);
+        let chunk = values.len().div_ceil(*n_threads).max(1 << 14);
+        thread::scope(|scope| {
+            for (out, raw) in values.chunks_mut(chunk).zip(raw.chunks(chunk * size)) {
+                scope.spawn(move || decode(dtype, raw, out));
+            }
+        });
+    }
+
+    /// Encodes `values`, rows of `row_len`, into `encoded`.
+    fn encode(&mut self, tensor: &Planned, row_len: usize) -> Result<(), ConvertError> {
+        let Self { values, encoded, n_threads, .. } = self;
+        encode(tensor.ty, values, row_len, *n_threads, encoded)
+            .map_err(|source| ConvertError::Quant { tensor: tensor.spec.name.clone(), source })
+    }
+}
+
+/// Encodes whole rows; the bytes do not depend on the number of threads.
+fn encode(
+    ty: TensorType,
+    values: &[f32],
+    row_len: usize,
+    n_threads: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), QuantError> {
+    let row_bytes = usize::try_from(ty.row_bytes(row_len as u64)?).map_err(|_| QuantError::Overflow { ty, n: row_len as u64 })?;
+    let n_rows = values.len() / row_len.max(1);
+    out.resize(n_rows * row_bytes, 0);
+    let rows = n_rows.div_ceil(n_threads).max(1);
+    thread::scope(|scope| {
+        let chunks = values.chunks(rows * row_len).zip(out.chunks_mut(rows * row_bytes));
+        let jobs: Vec<_> =
+            chunks.map(|(values, out)| scope.spawn(move || ty.encode(values, row_len, None, out))).collect();
+        // A panic of a job is one of ours and goes on.
+        jobs.into_iter().try_for_each(|job| job.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+fn decode(dtype: Dtype, raw: &[u8], out: &mut [f32]) {
+    match dtype {
+        Dtype::BF16 => each(raw, out, |bytes| bf16_to_f32(u16::from_le_bytes(bytes))),
+        Dtype::F16 => each(raw, out, |bytes| f16_to_f32(u16::from_le_bytes(bytes))),
+        Dtype::F64 => each(raw, out, |bytes| f64::from_le_bytes(bytes) as f32),
+        // The plan lets no other type pass.
+        _ => each(raw, out, f32::from_le_bytes),
+    }
+}
+
+fn each<const N: usize>(raw: &[u8], out: &mut [f32], value: impl Fn([u8; N]) -> f32) {
+    let (elements, _) = raw.as_chunks::<N>();
+    for (out, bytes) in out.iter_mut().zip(elements) {
+        *out = value(*bytes);
+    }
+}
+
+impl Overflow {
+    fn look(&mut self, values: &[f32]) {
+        for value in values.iter().map(|value| value.abs()).filter(|value| value.is_finite() && *value >= F16_OVERFLOW) {
+            self.count += 1;
+            self.largest = self.largest.max(value);
+        }
+    }
+}
+
+/// A tensor as rows.
+struct Rows {
+    /// Elements that move together when rows change places.
+    row_len: usize,
+    n_rows: usize,
+    /// Rows that are handled at once.
+    slab_rows: usize,
+    /// Elements of a row of the output type.
+    encode_len: usize,
+    order: Option<HalvesToPairs>,
+}
+
+impl Rows {
+    fn of(tensor: &Planned) -> Self {
+        let dims = &tensor.spec.dims;
+        // The header of the checkpoint was checked to have so many elements, which fit a file.
+        let n_elements = dims.iter().product::<u64>() as usize;
+        let row_len = if dims.len() > 1 { dims[0] as usize } else { 1 };
+        let n_rows = n_elements / row_len.max(1);
+        let order = match tensor.spec.transform {
+            RowTransform::HalvesToPairs { n_heads } => Some(HalvesToPairs { group_rows: n_rows / n_heads }),
+            _ => None,
+        };
+        let slab_rows = (SLAB_ELEMENTS / row_len.max(1)).max(1);
+        // Whole groups, where they are small enough.
+        let slab_rows = match &order {
+            Some(order) if order.group_rows <= slab_rows => slab_rows - slab_rows % order.group_rows,
+            _ => slab_rows,
+        };
+        let encode_len = if dims.len() > 1 { row_len } else { 1 };
+        Self { row_len, n_rows, slab_rows, encode_len, order }
+    }
+}
+
+/// Rows of each group go from two halves to pairs.
+struct HalvesToPairs {
+    group_rows: usize,
+}
+
+impl HalvesToPairs {
+    /// The row of the checkpoint that becomes this row.
+    fn source_row(&self, row: usize) -> usize {
+        let within = row % self.group_rows;
+        let half = self.group_rows / 2;
+        row - within + (within % 2) * half + within / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_become_pairs() {
+        let order = HalvesToPairs { group_rows: 6 };
+        let rows: Vec<usize> = (0..12).map(|row| order.source_row(row)).collect();
+        assert_eq!(rows, [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]);
+    }
+
+    #[test]
+    fn bytes_do_not_depend_on_threads() {
+        let values: Vec<f32> = (0..96 * 7).map(|n| ((n * 37 % 101) as f32 - 50.0) / 7.0).collect();
+        let encoded = |n_threads| {
+            let mut out = Vec::new();
+            encode(gristmill_quant::Q8_0, &values, 96, n_threads, &mut out).unwrap();
+            out
+        };
+        assert_eq!(encoded(1), encoded(3));
+        assert_eq!(encoded(1), encoded(64));
+    }
+}
