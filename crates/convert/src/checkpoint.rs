@@ -1,7 +1,7 @@
 //! A checkpoint folder: its configuration, and every tensor in its files.
 
 use crate::ConvertError;
-use crate::safetensors::{Entry, read_header};
+use crate::safetensors_file::{Entry, read_header};
 use crate::source::{LocalFile, Source};
 use gristmill_model::Config;
 use safetensors::Dtype;
@@ -42,11 +42,17 @@ impl Checkpoint {
     /// fit the files.
     pub fn open(folder: &Path) -> Result<Self, ConvertError> {
         if !folder.is_dir() {
-            return Err(ConvertError::NotAFolder { path: folder.to_owned() });
+            return Err(ConvertError::NotAFolder {
+                path: folder.to_owned(),
+            });
         }
         let config = read_config(folder)?;
         let index = folder.join(INDEX);
-        let weight_map = if index.is_file() { Some(read_index(&index)?) } else { None };
+        let weight_map = if index.is_file() {
+            Some(read_index(&index)?)
+        } else {
+            None
+        };
         let names = match &weight_map {
             Some(map) => {
                 let files: BTreeSet<&String> = map.values().collect();
@@ -55,48 +61,75 @@ impl Checkpoint {
             None => find_files(folder)?,
         };
         if let Some(missing) = missing_files(folder, &names) {
-            return Err(ConvertError::MissingShards { index, files: missing });
+            return Err(ConvertError::MissingShards {
+                index,
+                files: missing,
+            });
         }
         let mut files: Vec<Box<dyn Source>> = Vec::with_capacity(names.len());
         let mut tensors = Vec::new();
         for (file, name) in names.iter().enumerate() {
             let source = LocalFile::open(&folder.join(name))?;
-            tensors.extend(read_header(&source)?.into_iter().map(|entry| CheckpointTensor { entry, file }));
+            tensors.extend(
+                read_header(&source)?
+                    .into_iter()
+                    .map(|entry| CheckpointTensor { entry, file }),
+            );
             files.push(Box::new(source));
         }
         check_duplicates(&tensors, &files)?;
         if let Some(map) = &weight_map {
             check_index(&index, map, &names, &tensors)?;
         }
-        Ok(Self { folder: folder.to_owned(), config, files, tensors })
+        Ok(Self {
+            folder: folder.to_owned(),
+            config,
+            files,
+            tensors,
+        })
     }
 
     /// The element type that stands for the whole checkpoint: that of the first matrix.
     pub fn dtype(&self) -> Option<Dtype> {
-        let matrices = self.tensors.iter().filter(|tensor| tensor.entry.shape.len() > 1);
+        let matrices = self
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.entry.shape.len() > 1);
         matrices.map(|tensor| tensor.entry.dtype).next()
     }
 
     /// The 16-bit type that loses least: that of the first matrix that has one, else F16.
     pub fn half_dtype(&self) -> Dtype {
-        let matrices = self.tensors.iter().filter(|tensor| tensor.entry.shape.len() > 1);
-        let mut halves = matrices.map(|tensor| tensor.entry.dtype).filter(|dtype| matches!(dtype, Dtype::BF16 | Dtype::F16));
+        let matrices = self
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.entry.shape.len() > 1);
+        let mut halves = matrices
+            .map(|tensor| tensor.entry.dtype)
+            .filter(|dtype| matches!(dtype, Dtype::BF16 | Dtype::F16));
         halves.next().unwrap_or(Dtype::F16)
     }
 }
 
 /// Reads a JSON file of at most 100 MB.
 pub(crate) fn read_json(path: &Path) -> Result<Value, ConvertError> {
-    serde_json::from_str(&read_text(path)?)
-        .map_err(|error| ConvertError::Json { path: path.to_owned(), reason: error.to_string() })
+    serde_json::from_str(&read_text(path)?).map_err(|error| ConvertError::Json {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
 }
 
 /// Reads a text file of at most 100 MB, invalid bytes replaced.
 pub(crate) fn read_text(path: &Path) -> Result<String, ConvertError> {
-    let length = fs::metadata(path).map_err(|source| ConvertError::io(path, "open the file", source))?.len();
+    let length = fs::metadata(path)
+        .map_err(|source| ConvertError::io(path, "open the file", source))?
+        .len();
     if length > 100_000_000 {
         let reason = format!("it has {length} bytes, far more than such a file needs");
-        return Err(ConvertError::Json { path: path.to_owned(), reason });
+        return Err(ConvertError::Json {
+            path: path.to_owned(),
+            reason,
+        });
     }
     let bytes = fs::read(path).map_err(|source| ConvertError::io(path, "read", source))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -105,7 +138,10 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ConvertError> {
 fn read_config(folder: &Path) -> Result<Config, ConvertError> {
     let path = folder.join("config.json");
     if !path.is_file() {
-        return Err(ConvertError::MissingFile { path: folder.to_owned(), missing: "config.json" });
+        return Err(ConvertError::MissingFile {
+            path: folder.to_owned(),
+            missing: "config.json",
+        });
     }
     let text = read_text(&path)?;
     // Before the class: a quantized checkpoint of an unknown class is refused for the reason that stays.
@@ -118,31 +154,69 @@ fn read_config(folder: &Path) -> Result<Config, ConvertError> {
 /// How a checkpoint is quantized, in its configuration's words.
 fn quantization_scheme(folder: &Path, config: &str) -> Option<String> {
     let config: Value = serde_json::from_str(config).ok()?;
-    let stated = |value: &Value| value.get("quantization_config").filter(|scheme| scheme.is_object()).cloned();
+    let stated = |value: &Value| {
+        value
+            .get("quantization_config")
+            .filter(|scheme| scheme.is_object())
+            .cloned()
+    };
     let in_config = stated(&config).or_else(|| stated(config.get("text_config")?));
-    let beside = || read_json(&folder.join("hf_quant_config.json")).ok()?.get("quantization").cloned();
+    let beside = || {
+        read_json(&folder.join("hf_quant_config.json"))
+            .ok()?
+            .get("quantization")
+            .cloned()
+    };
     let scheme = in_config.or_else(beside)?;
-    let names = ["quant_method", "quant_algo", "format", "fmt", "bits", "load_in_4bit", "load_in_8bit"];
+    let names = [
+        "quant_method",
+        "quant_algo",
+        "format",
+        "fmt",
+        "bits",
+        "load_in_4bit",
+        "load_in_8bit",
+    ];
     let parts = names.iter().filter_map(|name| {
-        let value = scheme.get(*name).filter(|value| !value.is_null() && **value != Value::Bool(false))?;
-        Some(format!("{name} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        let value = scheme
+            .get(*name)
+            .filter(|value| !value.is_null() && **value != Value::Bool(false))?;
+        Some(format!(
+            "{name} {}",
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        ))
     });
     let parts: Vec<String> = parts.collect();
-    Some(if parts.is_empty() { "by an unnamed method".to_owned() } else { parts.join(", ") })
+    Some(if parts.is_empty() {
+        "by an unnamed method".to_owned()
+    } else {
+        parts.join(", ")
+    })
 }
 
 /// The weight map of an index: tensor to file.
 fn read_index(path: &Path) -> Result<BTreeMap<String, String>, ConvertError> {
-    let wrong = |reason: String| ConvertError::Json { path: path.to_owned(), reason };
+    let wrong = |reason: String| ConvertError::Json {
+        path: path.to_owned(),
+        reason,
+    };
     let index = read_json(path)?;
     let map = index.get("weight_map").and_then(Value::as_object);
     let map = map.ok_or_else(|| wrong("no `weight_map` from tensors to files".to_owned()))?;
     let entry = |(tensor, file): (&String, &Value)| {
         // A file beside the index, and nothing that leads elsewhere.
-        let plain = |name: &&str| Path::new(name).file_name().is_some_and(|file| file == *name);
+        let plain = |name: &&str| {
+            Path::new(name)
+                .file_name()
+                .is_some_and(|file| file == *name)
+        };
         match file.as_str().filter(plain) {
             Some(file) => Ok((tensor.clone(), file.to_owned())),
-            None => Err(wrong(format!("`{tensor}` is placed in {file}, which is no file name"))),
+            None => Err(wrong(format!(
+                "`{tensor}` is placed in {file}, which is no file name"
+            ))),
         }
     };
     map.iter().map(entry).collect()
@@ -150,29 +224,46 @@ fn read_index(path: &Path) -> Result<BTreeMap<String, String>, ConvertError> {
 
 /// Files with weights in a folder without an index.
 fn find_files(folder: &Path) -> Result<Vec<String>, ConvertError> {
-    let entries = fs::read_dir(folder).map_err(|source| ConvertError::io(folder, "list the folder", source))?;
-    let names: BTreeSet<String> =
-        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    let found: Vec<String> =
-        names.iter().filter(|name| name.starts_with("model") && name.ends_with(".safetensors")).cloned().collect();
+    let entries = fs::read_dir(folder)
+        .map_err(|source| ConvertError::io(folder, "list the folder", source))?;
+    let names: BTreeSet<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    let found: Vec<String> = names
+        .iter()
+        .filter(|name| name.starts_with("model") && name.ends_with(".safetensors"))
+        .cloned()
+        .collect();
     if !found.is_empty() {
         return Ok(found);
     }
-    let pickled = names.iter().any(|name| name.ends_with(".bin") || name.ends_with(".pth") || name.ends_with(".pt"));
+    let pickled = names
+        .iter()
+        .any(|name| name.ends_with(".bin") || name.ends_with(".pth") || name.ends_with(".pt"));
     let missing = if pickled {
         "model*.safetensors (PyTorch's .bin and .pth files are not read; save the model as safetensors)"
     } else {
         "model*.safetensors"
     };
-    Err(ConvertError::MissingFile { path: folder.to_owned(), missing })
+    Err(ConvertError::MissingFile {
+        path: folder.to_owned(),
+        missing,
+    })
 }
 
 fn missing_files(folder: &Path, names: &[String]) -> Option<Vec<String>> {
-    let missing: Vec<String> = names.iter().filter(|name| !folder.join(name).is_file()).cloned().collect();
+    let missing: Vec<String> = names
+        .iter()
+        .filter(|name| !folder.join(name).is_file())
+        .cloned()
+        .collect();
     (!missing.is_empty()).then_some(missing)
 }
 
-fn check_duplicates(tensors: &[CheckpointTensor], files: &[Box<dyn Source>]) -> Result<(), ConvertError> {
+fn check_duplicates(
+    tensors: &[CheckpointTensor],
+    files: &[Box<dyn Source>],
+) -> Result<(), ConvertError> {
     let mut seen = HashMap::with_capacity(tensors.len());
     for tensor in tensors {
         if let Some(first) = seen.insert(tensor.entry.name.as_str(), tensor.file) {
@@ -199,8 +290,10 @@ fn check_index(
         expected: expected.to_owned(),
         found,
     };
-    let places: HashMap<&str, &String> =
-        tensors.iter().map(|tensor| (tensor.entry.name.as_str(), &names[tensor.file])).collect();
+    let places: HashMap<&str, &String> = tensors
+        .iter()
+        .map(|tensor| (tensor.entry.name.as_str(), &names[tensor.file]))
+        .collect();
     for (tensor, expected) in map {
         match places.get(tensor.as_str()) {
             Some(found) if *found == expected => {}
@@ -208,7 +301,10 @@ fn check_index(
             None => return Err(mismatch(tensor, expected, "no file has it".to_owned())),
         }
     }
-    match tensors.iter().find(|tensor| !map.contains_key(&tensor.entry.name)) {
+    match tensors
+        .iter()
+        .find(|tensor| !map.contains_key(&tensor.entry.name))
+    {
         Some(tensor) => {
             let found = format!("it is in {}", names[tensor.file]);
             Err(mismatch(&tensor.entry.name, "no file", found))

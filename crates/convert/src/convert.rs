@@ -103,7 +103,10 @@ pub struct ConvertReport {
 ///
 /// # Errors
 /// Whatever is wrong with the checkpoint, before the output is opened where that can be known; see [`ConvertError`].
-pub fn convert(options: &ConvertOptions, progress: Progress<'_>) -> Result<ConvertReport, ConvertError> {
+pub fn convert(
+    options: &ConvertOptions,
+    progress: Progress<'_>,
+) -> Result<ConvertReport, ConvertError> {
     let mut warnings = Vec::new();
     let checkpoint = Checkpoint::open(&options.folder)?;
     let output = options.output_type.resolve(&checkpoint);
@@ -113,11 +116,24 @@ pub fn convert(options: &ConvertOptions, progress: Progress<'_>) -> Result<Conve
     drop_tied_output(&checkpoint, &mut plan, &mut warnings)?;
     if !plan.unknown.is_empty() {
         let names = plan.unknown.join(", ");
-        warnings.push(format!("{} tensors are unknown to {} and are left out: {names}", plan.unknown.len(), hparams.architecture.name));
+        warnings.push(format!(
+            "{} tensors are unknown to {} and are left out: {names}",
+            plan.unknown.len(),
+            hparams.architecture.name
+        ));
     }
-    let given = Given { name: options.name.as_deref(), overrides: options.overrides.as_deref(), n_params: plan.n_params() };
+    let given = Given {
+        name: options.name.as_deref(),
+        overrides: options.overrides.as_deref(),
+        n_params: plan.n_params(),
+    };
     let authorship = Authorship::load(&options.folder, &given)?;
-    let path = output_path(options.output.as_deref(), &options.folder, &authorship, output.name);
+    let path = output_path(
+        options.output.as_deref(),
+        &options.folder,
+        &authorship,
+        output.name,
+    );
     let metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
     for warning in &warnings {
         progress(Event::Warning(warning));
@@ -128,7 +144,14 @@ pub fn convert(options: &ConvertOptions, progress: Progress<'_>) -> Result<Conve
         report.bytes = plan_bytes(&plan);
         return Ok(report);
     }
-    report.bytes = write(options, &checkpoint, &plan, &metadata, &report.path, progress)?;
+    report.bytes = write(
+        options,
+        &checkpoint,
+        &plan,
+        &metadata,
+        &report.path,
+        progress,
+    )?;
     Ok(report)
 }
 
@@ -141,11 +164,22 @@ fn write(
     path: &std::path::Path,
     progress: Progress<'_>,
 ) -> Result<u64, ConvertError> {
-    let inputs = checkpoint.files.iter().map(|file| file.path().to_owned()).collect();
-    let write_options = WriteOptions { force: options.force, inputs };
+    let inputs = checkpoint
+        .files
+        .iter()
+        .map(|file| file.path().to_owned())
+        .collect();
+    let write_options = WriteOptions {
+        force: options.force,
+        inputs,
+        ..WriteOptions::default()
+    };
     let mut writer = Writer::create(path, metadata, &plan.layout(), &write_options)?;
     let size = writer.size();
-    progress(Event::Start { n_tensors: plan.tensors.len(), bytes: plan_bytes(plan) });
+    progress(Event::Start {
+        n_tensors: plan.tensors.len(),
+        bytes: plan_bytes(plan),
+    });
     let mut stream = Stream::new(checkpoint, n_threads(options.n_threads));
     for (index, tensor) in plan.tensors.iter().enumerate() {
         let from = match tensor.origin {
@@ -173,12 +207,18 @@ fn n_threads(asked: usize) -> usize {
 }
 
 fn plan_bytes(plan: &Plan) -> u64 {
-    let bytes = |tensor: &crate::plan::Planned| gristmill_gguf::tensor_bytes(tensor.ty, &tensor.spec.dims).unwrap_or(0);
+    let bytes = |tensor: &crate::plan::Planned| {
+        gristmill_gguf::tensor_bytes(tensor.ty, &tensor.spec.dims).unwrap_or(0)
+    };
     plan.tensors.iter().map(bytes).fold(0, u64::saturating_add)
 }
 
 /// The hyperparameters that a loader will read from the output.
-fn hyperparameters(checkpoint: &Checkpoint, output: Uniform, tokenizer: &Metadata) -> Result<Hyperparameters, ConvertError> {
+fn hyperparameters(
+    checkpoint: &Checkpoint,
+    output: Uniform,
+    tokenizer: &Metadata,
+) -> Result<Hyperparameters, ConvertError> {
     let config = &checkpoint.config;
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", config.architecture.name);
@@ -201,7 +241,9 @@ fn metadata(
     metadata.set("general.architecture", checkpoint.config.architecture.name);
     metadata.set("general.type", "model");
     authorship.write(&mut metadata);
-    checkpoint.config.write_metadata(output.file_type, &mut metadata)?;
+    checkpoint
+        .config
+        .write_metadata(output.file_type, &mut metadata)?;
     metadata.set("general.quantization_version", QUANTIZATION_VERSION);
     extend(&mut metadata, tokenizer);
     Ok(metadata)
@@ -214,28 +256,45 @@ fn extend(metadata: &mut Metadata, more: &Metadata) {
 }
 
 /// Leaves out an output projection that is the embedding matrix once more, in a model that says it is.
-fn drop_tied_output(checkpoint: &Checkpoint, plan: &mut Plan, warnings: &mut Vec<String>) -> Result<(), ConvertError> {
-    let Some(output) = plan.maybe_tied.take() else { return Ok(()) };
+fn drop_tied_output(
+    checkpoint: &Checkpoint,
+    plan: &mut Plan,
+    warnings: &mut Vec<String>,
+) -> Result<(), ConvertError> {
+    let Some(output) = plan.maybe_tied.take() else {
+        return Ok(());
+    };
     let source = |slot| {
-        let tensor = plan.tensors.iter().find(|tensor| tensor.spec.slot == slot)?;
+        let tensor = plan
+            .tensors
+            .iter()
+            .find(|tensor| tensor.spec.slot == slot)?;
         match tensor.origin {
             Origin::Checkpoint(index) => checkpoint.tensors.get(index),
             Origin::Computed(_) => None,
         }
     };
     let pair = source(gristmill_model::Slot::Output).zip(source(gristmill_model::Slot::TokenEmbd));
-    let Some((one, other)) = pair else { return Ok(()) };
+    let Some((one, other)) = pair else {
+        return Ok(());
+    };
     let name = one.entry.name.clone();
     if same_bytes(checkpoint, one, other)? {
         plan.left_out.push(name);
         plan.tensors.remove(output);
     } else {
-        warnings.push(format!("config.json ties the embeddings, but `{name}` differs from them; both are written"));
+        warnings.push(format!(
+            "config.json ties the embeddings, but `{name}` differs from them; both are written"
+        ));
     }
     Ok(())
 }
 
-fn same_bytes(checkpoint: &Checkpoint, one: &CheckpointTensor, other: &CheckpointTensor) -> Result<bool, ConvertError> {
+fn same_bytes(
+    checkpoint: &Checkpoint,
+    one: &CheckpointTensor,
+    other: &CheckpointTensor,
+) -> Result<bool, ConvertError> {
     if one.entry.dtype != other.entry.dtype || one.entry.shape != other.entry.shape {
         return Ok(false);
     }
@@ -264,7 +323,9 @@ fn report(
 ) -> ConvertReport {
     let mut source_types = BTreeMap::new();
     for tensor in &checkpoint.tensors {
-        *source_types.entry(tensor.entry.dtype.to_string()).or_default() += 1;
+        *source_types
+            .entry(tensor.entry.dtype.to_string())
+            .or_default() += 1;
     }
     let mut types = BTreeMap::new();
     for tensor in &plan.tensors {

@@ -13,7 +13,7 @@ mod naming;
 mod output;
 mod plan;
 mod progress;
-mod safetensors;
+mod safetensors_file;
 pub mod source;
 mod stream;
 

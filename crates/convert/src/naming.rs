@@ -6,25 +6,46 @@ use std::path::{Path, PathBuf};
 /// The path of the output. `encoding` is the output type as file names have it (`Q8_0`). Without a path, or with that of
 /// a folder, the name follows from the model: `Base-7B-Chat-v0.3-BF16.gguf`. In a path, `{ftype}` and `{outtype}` stand
 /// for the type in small letters, `{FTYPE}` and `{OUTTYPE}` for it in capitals.
-pub(crate) fn output_path(given: Option<&Path>, folder: &Path, authorship: &Authorship, encoding: &str) -> PathBuf {
+pub(crate) fn output_path(
+    given: Option<&Path>,
+    folder: &Path,
+    authorship: &Authorship,
+    encoding: &str,
+) -> PathBuf {
     let given = given.unwrap_or(folder);
     if given.is_dir() {
         return given.join(format!("{}.gguf", default_name(authorship, encoding)));
     }
-    let Some(name) = given.file_name().and_then(|name| name.to_str()) else { return given.to_owned() };
+    let Some(name) = given.file_name().and_then(|name| name.to_str()) else {
+        return given.to_owned();
+    };
     let (small, capital) = (encoding.to_lowercase(), encoding.to_uppercase());
-    let filled = [("{ftype}", &small), ("{outtype}", &small), ("{}", &small), ("{FTYPE}", &capital), ("{OUTTYPE}", &capital)]
-        .iter()
-        .fold(name.to_owned(), |name, (placeholder, value)| name.replace(placeholder, value));
+    let filled = [
+        ("{ftype}", &small),
+        ("{outtype}", &small),
+        ("{}", &small),
+        ("{FTYPE}", &capital),
+        ("{OUTTYPE}", &capital),
+    ]
+    .iter()
+    .fold(name.to_owned(), |name, (placeholder, value)| {
+        name.replace(placeholder, value)
+    });
     given.with_file_name(filled)
 }
 
 fn default_name(authorship: &Authorship, encoding: &str) -> String {
     let dashed = |text: &str| text.trim().replace(' ', "-");
     // A slash would lead into another folder.
-    let name = authorship.text("basename").or(authorship.text("name")).unwrap_or("ggml-model");
+    let name = authorship
+        .text("basename")
+        .or(authorship.text("name"))
+        .unwrap_or("ggml-model");
     let mut file = dashed(name).replace(['/', '\\'], "-");
-    for part in ["size_label", "finetune", "version"].into_iter().filter_map(|key| authorship.text(key)) {
+    for part in ["size_label", "finetune", "version"]
+        .into_iter()
+        .filter_map(|key| authorship.text(key))
+    {
         file.push('-');
         file.push_str(&dashed(part).replace(['/', '\\'], "-"));
     }

@@ -27,10 +27,26 @@ pub struct Uniform {
 
 /// The types that conversion knows by itself.
 pub const UNIFORM: &[Uniform] = &[
-    Uniform { name: "bf16", ty: BF16, file_type: 32 },
-    Uniform { name: "f16", ty: F16, file_type: 1 },
-    Uniform { name: "f32", ty: F32, file_type: 0 },
-    Uniform { name: "q8_0", ty: Q8_0, file_type: 7 },
+    Uniform {
+        name: "bf16",
+        ty: BF16,
+        file_type: 32,
+    },
+    Uniform {
+        name: "f16",
+        ty: F16,
+        file_type: 1,
+    },
+    Uniform {
+        name: "f32",
+        ty: F32,
+        file_type: 0,
+    },
+    Uniform {
+        name: "q8_0",
+        ty: Q8_0,
+        file_type: 7,
+    },
 ];
 
 impl OutputType {
@@ -42,16 +58,22 @@ impl OutputType {
         if name.eq_ignore_ascii_case("auto") {
             return Ok(OutputType::Auto);
         }
-        let uniform = UNIFORM.iter().find(|uniform| uniform.name.eq_ignore_ascii_case(name));
-        uniform.map(|uniform| OutputType::Uniform(*uniform)).ok_or_else(|| ConvertError::UnknownOutputType {
-            name: name.to_owned(),
-            known: Self::names().join(", "),
-        })
+        let uniform = UNIFORM
+            .iter()
+            .find(|uniform| uniform.name.eq_ignore_ascii_case(name));
+        uniform
+            .map(|uniform| OutputType::Uniform(*uniform))
+            .ok_or_else(|| ConvertError::UnknownOutputType {
+                name: name.to_owned(),
+                known: Self::names().join(", "),
+            })
     }
 
     /// All names.
     pub fn names() -> Vec<&'static str> {
-        std::iter::once("auto").chain(UNIFORM.iter().map(|uniform| uniform.name)).collect()
+        std::iter::once("auto")
+            .chain(UNIFORM.iter().map(|uniform| uniform.name))
+            .collect()
     }
 
     /// The type for a checkpoint.

@@ -43,7 +43,11 @@ impl Plan {
     ///
     /// # Errors
     /// A tensor that is missing, has another shape, or elements that cannot be converted.
-    pub fn new(checkpoint: &Checkpoint, hparams: &Hyperparameters, output: Uniform) -> Result<Self, ConvertError> {
+    pub fn new(
+        checkpoint: &Checkpoint,
+        hparams: &Hyperparameters,
+        output: Uniform,
+    ) -> Result<Self, ConvertError> {
         let mut plan = Self::default();
         let mut wanted = HashMap::new();
         for spec in tensor_specs(hparams) {
@@ -76,11 +80,16 @@ impl Plan {
             }
         }
         // The first by name, so that the message does not depend on a hash.
-        let missing = wanted.into_iter().filter(|(_, spec)| spec.required).min_by(|a, b| a.0.cmp(&b.0));
+        let missing = wanted
+            .into_iter()
+            .filter(|(_, spec)| spec.required)
+            .min_by(|a, b| a.0.cmp(&b.0));
         match missing {
-            Some((source_name, spec)) => {
-                Err(ConvertError::MissingTensor { source_name, name: spec.name, expected: spec.dims })
-            }
+            Some((source_name, spec)) => Err(ConvertError::MissingTensor {
+                source_name,
+                name: spec.name,
+                expected: spec.dims,
+            }),
             None => Ok(plan),
         }
     }
@@ -92,7 +101,13 @@ impl Plan {
 
     /// Number of parameters.
     pub fn n_params(&self) -> u64 {
-        let sizes = self.tensors.iter().map(|tensor| tensor.spec.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d)));
+        let sizes = self.tensors.iter().map(|tensor| {
+            tensor
+                .spec
+                .dims
+                .iter()
+                .fold(1u64, |n, &d| n.saturating_mul(d))
+        });
         sizes.fold(0, u64::saturating_add)
     }
 
@@ -109,8 +124,17 @@ impl Plan {
 
 /// The name of a tensor in a text model, or `None` for what belongs to other parts or is computed anyway.
 fn text_name(name: &str) -> Option<String> {
-    const OTHER_PREFIXES: &[&str] = &["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
-    const COMPUTED: &[&str] = &[".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq"];
+    const OTHER_PREFIXES: &[&str] = &[
+        "vision_tower.",
+        "multi_modal_projector.",
+        "model.vision_tower.",
+        "model.multi_modal_projector.",
+    ];
+    const COMPUTED: &[&str] = &[
+        ".attention.masked_bias",
+        ".attention.bias",
+        ".rotary_emb.inv_freq",
+    ];
     let other = OTHER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     let computed = COMPUTED.iter().any(|suffix| name.ends_with(suffix));
     (!other && !computed).then(|| name.replace("language_model.", ""))
@@ -118,19 +142,38 @@ fn text_name(name: &str) -> Option<String> {
 
 fn check(tensor: &CheckpointTensor, spec: &TensorSpec) -> Result<(), ConvertError> {
     let entry = &tensor.entry;
-    if !matches!(entry.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64) {
-        return Err(ConvertError::ElementType { tensor: entry.name.clone(), dtype: entry.dtype.to_string() });
+    if !matches!(
+        entry.dtype,
+        Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64
+    ) {
+        return Err(ConvertError::ElementType {
+            tensor: entry.name.clone(),
+            dtype: entry.dtype.to_string(),
+        });
     }
     let expected: Vec<u64> = spec.dims.iter().rev().copied().collect();
     if entry.shape == expected {
         return Ok(());
     }
-    let same_rows = entry.shape.len() == expected.len() && entry.shape.get(1..) == expected.get(1..);
+    let same_rows =
+        entry.shape.len() == expected.len() && entry.shape.get(1..) == expected.get(1..);
     match (spec.slot, entry.shape.first()) {
         (Slot::TokenEmbd | Slot::Output, Some(&n_rows)) if same_rows && n_rows < expected[0] => {
-            Err(ConvertError::VocabularySize { tensor: entry.name.clone(), n_tokens: expected[0], n_rows })
+            Err(ConvertError::VocabularySize {
+                tensor: entry.name.clone(),
+                n_tokens: expected[0],
+                n_rows,
+            })
         }
-        (_, Some(&n_rows)) if same_rows && n_rows > expected[0] && spec.transform == RowTransform::FirstRows => Ok(()),
-        _ => Err(ConvertError::TensorShape { tensor: entry.name.clone(), expected, found: entry.shape.clone() }),
+        (_, Some(&n_rows))
+            if same_rows && n_rows > expected[0] && spec.transform == RowTransform::FirstRows =>
+        {
+            Ok(())
+        }
+        _ => Err(ConvertError::TensorShape {
+            tensor: entry.name.clone(),
+            expected,
+            found: entry.shape.clone(),
+        }),
     }
 }

@@ -33,21 +33,34 @@ struct Overflow {
 
 impl<'a> Stream<'a> {
     pub fn new(checkpoint: &'a Checkpoint, n_threads: usize) -> Self {
-        Self { checkpoint, n_threads, raw: Vec::new(), values: Vec::new(), encoded: Vec::new() }
+        Self {
+            checkpoint,
+            n_threads,
+            raw: Vec::new(),
+            values: Vec::new(),
+            encoded: Vec::new(),
+        }
     }
 
     /// Writes one tensor, which must be the writer's next.
     ///
     /// # Errors
     /// `Io`, `Overflow`, `Quant`, and the writer's.
-    pub fn write(&mut self, tensor: &Planned, writer: &mut Writer, progress: Progress<'_>) -> Result<(), ConvertError> {
+    pub fn write(
+        &mut self,
+        tensor: &Planned,
+        writer: &mut Writer,
+        progress: Progress<'_>,
+    ) -> Result<(), ConvertError> {
         let index = match &tensor.origin {
             Origin::Checkpoint(index) => *index,
             Origin::Computed(values) => {
                 self.values.clone_from(values);
                 self.encode(tensor, values.len())?;
                 writer.write(&self.encoded)?;
-                progress(Event::Written { bytes: self.encoded.len() as u64 });
+                progress(Event::Written {
+                    bytes: self.encoded.len() as u64,
+                });
                 return Ok(());
             }
         };
@@ -69,20 +82,30 @@ impl<'a> Stream<'a> {
             if overflow.count == 0 {
                 self.encode(tensor, shape.encode_len)?;
                 writer.write(&self.encoded)?;
-                progress(Event::Written { bytes: self.encoded.len() as u64 });
+                progress(Event::Written {
+                    bytes: self.encoded.len() as u64,
+                });
             }
             first += n_rows;
         }
         match overflow {
             Overflow { count: 0, .. } => Ok(()),
-            Overflow { count, largest } => {
-                Err(ConvertError::Overflow { tensor: tensor.spec.name.clone(), count, largest })
-            }
+            Overflow { count, largest } => Err(ConvertError::Overflow {
+                tensor: tensor.spec.name.clone(),
+                count,
+                largest,
+            }),
         }
     }
 
     /// Reads output rows `first..first + n_rows` into `raw`, in output order.
-    fn read(&mut self, source: &CheckpointTensor, shape: &Rows, first: usize, n_rows: usize) -> Result<(), ConvertError> {
+    fn read(
+        &mut self,
+        source: &CheckpointTensor,
+        shape: &Rows,
+        first: usize,
+        n_rows: usize,
+    ) -> Result<(), ConvertError> {
         let row_bytes = shape.row_len * source.entry.dtype.bitsize() / 8;
         let file = &self.checkpoint.files[source.file];
         let offset = |row: usize| source.entry.offset + row as u64 * row_bytes as u64;
@@ -115,7 +138,10 @@ impl<'a> Stream<'a> {
         for (row, out) in (first..first + n_rows).zip(self.raw.chunks_exact_mut(row_bytes)) {
             let start = row - row % order.group_rows;
             if loaded != Some(start) {
-                file.read_at(source.entry.offset + start as u64 * row_bytes as u64, &mut group)?;
+                file.read_at(
+                    source.entry.offset + start as u64 * row_bytes as u64,
+                    &mut group,
+                )?;
                 loaded = Some(start);
             }
             let within = (order.source_row(row) - start) * row_bytes;
@@ -125,7 +151,12 @@ impl<'a> Stream<'a> {
     }
 
     fn decode(&mut self, dtype: Dtype) {
-        let Self { raw, values, n_threads, .. } = self;
+        let Self {
+            raw,
+            values,
+            n_threads,
+            ..
+        } = self;
         let size = dtype.bitsize() / 8;
         values.resize(raw.len() / size, 0.0);
         let chunk = values.len().div_ceil(*n_threads).max(1 << 14);
@@ -138,9 +169,18 @@ impl<'a> Stream<'a> {
 
     /// Encodes `values`, rows of `row_len`, into `encoded`.
     fn encode(&mut self, tensor: &Planned, row_len: usize) -> Result<(), ConvertError> {
-        let Self { values, encoded, n_threads, .. } = self;
-        encode(tensor.ty, values, row_len, *n_threads, encoded)
-            .map_err(|source| ConvertError::Quant { tensor: tensor.spec.name.clone(), source })
+        let Self {
+            values,
+            encoded,
+            n_threads,
+            ..
+        } = self;
+        encode(tensor.ty, values, row_len, *n_threads, encoded).map_err(|source| {
+            ConvertError::Quant {
+                tensor: tensor.spec.name.clone(),
+                source,
+            }
+        })
     }
 }
 
@@ -152,16 +192,26 @@ fn encode(
     n_threads: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), QuantError> {
-    let row_bytes = usize::try_from(ty.row_bytes(row_len as u64)?).map_err(|_| QuantError::Overflow { ty, n: row_len as u64 })?;
+    let row_bytes =
+        usize::try_from(ty.row_bytes(row_len as u64)?).map_err(|_| QuantError::Overflow {
+            ty,
+            n: row_len as u64,
+        })?;
     let n_rows = values.len() / row_len.max(1);
     out.resize(n_rows * row_bytes, 0);
     let rows = n_rows.div_ceil(n_threads).max(1);
     thread::scope(|scope| {
-        let chunks = values.chunks(rows * row_len).zip(out.chunks_mut(rows * row_bytes));
-        let jobs: Vec<_> =
-            chunks.map(|(values, out)| scope.spawn(move || ty.encode(values, row_len, None, out))).collect();
+        let chunks = values
+            .chunks(rows * row_len)
+            .zip(out.chunks_mut(rows * row_bytes));
+        let jobs: Vec<_> = chunks
+            .map(|(values, out)| scope.spawn(move || ty.encode(values, row_len, None, out)))
+            .collect();
         // A panic of a job is one of ours and goes on.
-        jobs.into_iter().try_for_each(|job| job.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        jobs.into_iter().try_for_each(|job| {
+            job.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     })
 }
 
@@ -184,7 +234,11 @@ fn each<const N: usize>(raw: &[u8], out: &mut [f32], value: impl Fn([u8; N]) -> 
 
 impl Overflow {
     fn look(&mut self, values: &[f32]) {
-        for value in values.iter().map(|value| value.abs()).filter(|value| value.is_finite() && *value >= F16_OVERFLOW) {
+        for value in values
+            .iter()
+            .map(|value| value.abs())
+            .filter(|value| value.is_finite() && *value >= F16_OVERFLOW)
+        {
             self.count += 1;
             self.largest = self.largest.max(value);
         }
@@ -211,17 +265,27 @@ impl Rows {
         let row_len = if dims.len() > 1 { dims[0] as usize } else { 1 };
         let n_rows = n_elements / row_len.max(1);
         let order = match tensor.spec.transform {
-            RowTransform::HalvesToPairs { n_heads } => Some(HalvesToPairs { group_rows: n_rows / n_heads }),
+            RowTransform::HalvesToPairs { n_heads } => Some(HalvesToPairs {
+                group_rows: n_rows / n_heads,
+            }),
             _ => None,
         };
         let slab_rows = (SLAB_ELEMENTS / row_len.max(1)).max(1);
         // Whole groups, where they are small enough.
         let slab_rows = match &order {
-            Some(order) if order.group_rows <= slab_rows => slab_rows - slab_rows % order.group_rows,
+            Some(order) if order.group_rows <= slab_rows => {
+                slab_rows - slab_rows % order.group_rows
+            }
             _ => slab_rows,
         };
         let encode_len = if dims.len() > 1 { row_len } else { 1 };
-        Self { row_len, n_rows, slab_rows, encode_len, order }
+        Self {
+            row_len,
+            n_rows,
+            slab_rows,
+            encode_len,
+            order,
+        }
     }
 }
 
@@ -252,7 +316,9 @@ mod tests {
 
     #[test]
     fn bytes_do_not_depend_on_threads() {
-        let values: Vec<f32> = (0..96 * 7).map(|n| ((n * 37 % 101) as f32 - 50.0) / 7.0).collect();
+        let values: Vec<f32> = (0..96 * 7)
+            .map(|n| ((n * 37 % 101) as f32 - 50.0) / 7.0)
+            .collect();
         let encoded = |n_threads| {
             let mut out = Vec::new();
             encode(gristmill_quant::Q8_0, &values, 96, n_threads, &mut out).unwrap();

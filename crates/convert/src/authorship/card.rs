@@ -23,7 +23,11 @@ impl Yaml {
     /// A value of a map.
     pub fn get(&self, key: &str) -> Option<&Yaml> {
         match self {
-            Yaml::Map(entries) => entries.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value),
+            Yaml::Map(entries) => entries
+                .iter()
+                .rev()
+                .find(|(name, _)| name == key)
+                .map(|(_, value)| value),
             _ => None,
         }
     }
@@ -40,7 +44,10 @@ impl Yaml {
     pub fn texts(&self) -> Vec<String> {
         match self {
             Yaml::Text(text) => vec![text.clone()],
-            Yaml::List(items) => items.iter().filter_map(|item| item.text().map(str::to_owned)).collect(),
+            Yaml::List(items) => items
+                .iter()
+                .filter_map(|item| item.text().map(str::to_owned))
+                .collect(),
             _ => Vec::new(),
         }
     }
@@ -52,7 +59,10 @@ pub(super) fn front_matter(card: &str) -> Option<Yaml> {
     if lines.next()?.trim_end_matches('\u{feff}') != "---" {
         return None;
     }
-    let lines: Vec<Line> = lines.take_while(|line| *line != "---").filter_map(Line::new).collect();
+    let lines: Vec<Line> = lines
+        .take_while(|line| *line != "---")
+        .filter_map(Line::new)
+        .collect();
     let mut reader = Reader { lines, next: 0 };
     let map = reader.block(0, 0);
     matches!(map, Yaml::Map(_)).then_some(map)
@@ -68,8 +78,10 @@ impl Line {
     fn new(line: &str) -> Option<Self> {
         let line = line.replace('\t', "  ");
         let text = line.trim_start_matches(' ');
-        (!text.trim().is_empty() && !text.starts_with('#'))
-            .then(|| Line { indent: line.len() - text.len(), text: text.trim_end().to_owned() })
+        (!text.trim().is_empty() && !text.starts_with('#')).then(|| Line {
+            indent: line.len() - text.len(),
+            text: text.trim_end().to_owned(),
+        })
     }
 }
 
@@ -85,13 +97,19 @@ impl Reader {
 
     /// A list or map whose lines are indented by at least `indent`.
     fn block(&mut self, indent: usize, depth: usize) -> Yaml {
-        let Some(first) = self.peek().filter(|line| line.indent >= indent) else { return Yaml::Null };
+        let Some(first) = self.peek().filter(|line| line.indent >= indent) else {
+            return Yaml::Null;
+        };
         let indent = first.indent;
         if depth > DEPTH_MAX {
             self.skip_deeper(indent);
             return Yaml::Null;
         }
-        if is_item(&first.text) { self.list(indent, depth) } else { self.map(indent, depth) }
+        if is_item(&first.text) {
+            self.list(indent, depth)
+        } else {
+            self.map(indent, depth)
+        }
     }
 
     fn list(&mut self, indent: usize, depth: usize) -> Yaml {
@@ -108,7 +126,10 @@ impl Reader {
                 self.next += 1;
                 self.block(indent + 1, depth + 1)
             } else if is_item(&rest) || split_key(&rest).is_some() {
-                *line = Line { indent: inner, text: rest };
+                *line = Line {
+                    indent: inner,
+                    text: rest,
+                };
                 self.block(inner, depth + 1)
             } else {
                 self.next += 1;
@@ -130,7 +151,9 @@ impl Reader {
             self.next += 1;
             let value = if rest.is_empty() {
                 // A list may stand at the indent of its key.
-                let at_same = self.peek().is_some_and(|next| next.indent == indent && is_item(&next.text));
+                let at_same = self
+                    .peek()
+                    .is_some_and(|next| next.indent == indent && is_item(&next.text));
                 self.block(if at_same { indent } else { indent + 1 }, depth + 1)
             } else {
                 self.scalar(&rest, indent)
@@ -177,12 +200,17 @@ fn split_key(text: &str) -> Option<(String, &str)> {
             (&text[1..end], text[end + 1..].strip_prefix(':')?)
         }
         _ => {
-            let colon = text.find(": ").or_else(|| text.strip_suffix(':').map(str::len))?;
+            let colon = text
+                .find(": ")
+                .or_else(|| text.strip_suffix(':').map(str::len))?;
             (&text[..colon], &text[colon + 1..])
         }
     };
     let rest = rest.trim_start();
-    Some((key.trim().to_owned(), if rest.starts_with('#') { "" } else { rest }))
+    Some((
+        key.trim().to_owned(),
+        if rest.starts_with('#') { "" } else { rest },
+    ))
 }
 
 /// A value on one line: a quoted or plain scalar, or a list in brackets.
@@ -210,7 +238,11 @@ fn split_items(text: &str) -> Vec<&str> {
         }
     }
     items.push(&text[start..]);
-    items.into_iter().map(str::trim).filter(|item| !item.is_empty()).collect()
+    items
+        .into_iter()
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .collect()
 }
 
 fn flow_scalar(text: &str) -> Yaml {
@@ -218,7 +250,10 @@ fn flow_scalar(text: &str) -> Yaml {
         return Yaml::Text(unescape(inner));
     }
     if let Some(inner) = text.strip_prefix('\'') {
-        let end = inner.replace("''", "\u{0}\u{0}").find('\'').unwrap_or(inner.len());
+        let end = inner
+            .replace("''", "\u{0}\u{0}")
+            .find('\'')
+            .unwrap_or(inner.len());
         return Yaml::Text(inner[..end].replace("''", "'"));
     }
     let text = text.split_once(" #").map_or(text, |(text, _)| text).trim();
@@ -252,7 +287,11 @@ mod tests {
     use super::*;
 
     fn texts(card: &str, key: &str) -> Vec<String> {
-        front_matter(card).unwrap().get(key).map(Yaml::texts).unwrap_or_default()
+        front_matter(card)
+            .unwrap()
+            .get(key)
+            .map(Yaml::texts)
+            .unwrap_or_default()
     }
 
     #[test]
@@ -269,7 +308,9 @@ mod tests {
         assert_eq!(texts(card, "last"), ["a \"b\""]);
         let map = front_matter(card).unwrap();
         assert_eq!(map.get("empty"), Some(&Yaml::Null));
-        let Some(Yaml::List(index)) = map.get("model-index") else { panic!("{map:?}") };
+        let Some(Yaml::List(index)) = map.get("model-index") else {
+            panic!("{map:?}")
+        };
         assert_eq!(index.len(), 2);
         assert_eq!(index[1].get("name"), Some(&Yaml::Text("y".to_owned())));
     }
@@ -284,11 +325,25 @@ mod tests {
 
     #[test]
     fn hostile_cards_end() {
-        let deep: String = (0..5000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+        let deep: String = (0..5000)
+            .map(|depth| format!("{}a:\n", " ".repeat(depth)))
+            .collect();
         front_matter(&format!("---\n{deep}---\n")).unwrap();
         let dashes = format!("---\nk:\n {}x\n---\n", "- ".repeat(5000));
         front_matter(&dashes).unwrap();
-        for odd in ["a: '", "a: \"\\", "a: [", "'", "\"", "- :", ":", ": x", "a: |", "a:\n   b\n  c: d", "a: ''''"] {
+        for odd in [
+            "a: '",
+            "a: \"\\",
+            "a: [",
+            "'",
+            "\"",
+            "- :",
+            ":",
+            ": x",
+            "a: |",
+            "a:\n   b\n  c: d",
+            "a: ''''",
+        ] {
             front_matter(&format!("---\n{odd}\n---\n"));
         }
     }

@@ -15,9 +15,26 @@ use std::path::Path;
 
 /// Text entries below `general.`, in the order in which they are written.
 const TEXT_KEYS: &[&str] = &[
-    "name", "author", "version", "organization", "finetune", "basename", "description", "quantized_by", "size_label",
-    "license", "license.name", "license.link", "url", "doi", "uuid", "repo_url", "source.url", "source.doi",
-    "source.uuid", "source.repo_url",
+    "name",
+    "author",
+    "version",
+    "organization",
+    "finetune",
+    "basename",
+    "description",
+    "quantized_by",
+    "size_label",
+    "license",
+    "license.name",
+    "license.link",
+    "url",
+    "doi",
+    "uuid",
+    "repo_url",
+    "source.url",
+    "source.doi",
+    "source.uuid",
+    "source.repo_url",
 ];
 
 /// Keys of a model card that name a text entry; for each entry the first that is there counts.
@@ -54,8 +71,17 @@ const CARD_KEYS: &[(&str, &str)] = &[
 ];
 
 /// Entries of a base model or data set, in the order in which they are written.
-const ORIGIN_KEYS: &[&str] =
-    &["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
+const ORIGIN_KEYS: &[&str] = &[
+    "name",
+    "author",
+    "version",
+    "organization",
+    "description",
+    "url",
+    "doi",
+    "uuid",
+    "repo_url",
+];
 
 /// Entries below `general.sampling.`, with their names in `generation_config.json`, of which the first counts.
 const SAMPLING_KEYS: &[(&str, &[&str], SamplingKind)] = &[
@@ -67,7 +93,11 @@ const SAMPLING_KEYS: &[(&str, &[&str], SamplingKind)] = &[
     ("xtc_threshold", &["xtc_threshold"], SamplingKind::Float),
     ("temp", &["temperature"], SamplingKind::Float),
     ("penalty_last_n", &["penalty_last_n"], SamplingKind::Integer),
-    ("penalty_repeat", &["penalty_repeat", "repetition_penalty"], SamplingKind::Float),
+    (
+        "penalty_repeat",
+        &["penalty_repeat", "repetition_penalty"],
+        SamplingKind::Float,
+    ),
     ("mirostat", &["mirostat"], SamplingKind::Integer),
     ("mirostat_tau", &["mirostat_tau"], SamplingKind::Float),
     ("mirostat_eta", &["mirostat_eta"], SamplingKind::Float),
@@ -112,7 +142,11 @@ impl Authorship {
     pub fn load(folder: &Path, given: &Given<'_>) -> Result<Self, ConvertError> {
         let mut found = Self::default();
         let card = folder.join("README.md");
-        if let Some(card) = read_text(&card).ok().as_deref().and_then(card::front_matter) {
+        if let Some(card) = read_text(&card)
+            .ok()
+            .as_deref()
+            .and_then(card::front_matter)
+        {
             found.read_card(&card, given.n_params);
         }
         let config = read_json(&folder.join("config.json")).unwrap_or_default();
@@ -131,14 +165,20 @@ impl Authorship {
         if let Some(name) = resolved.file_name() {
             found.fill(ModelId::parse(&name.to_string_lossy(), given.n_params));
         }
-        found.sampling = sampling(&read_json(&folder.join("generation_config.json")).unwrap_or_default(), "");
+        found.sampling = sampling(
+            &read_json(&folder.join("generation_config.json")).unwrap_or_default(),
+            "",
+        );
         if let Some(path) = given.overrides {
             found.override_with(&read_json(path)?);
         }
         if let Some(name) = given.name {
             found.texts.insert("name", name.to_owned());
         }
-        found.texts.entry("size_label").or_insert_with(|| model_id::size_of(given.n_params));
+        found
+            .texts
+            .entry("size_label")
+            .or_insert_with(|| model_id::size_of(given.n_params));
         Ok(found)
     }
 
@@ -161,7 +201,10 @@ impl Authorship {
         write_origins("dataset", self.datasets.as_deref(), metadata);
         for (key, list) in [("tags", &self.tags), ("languages", &self.languages)] {
             if !list.is_empty() {
-                metadata.set(format!("general.{key}"), list.iter().collect::<StringArray>());
+                metadata.set(
+                    format!("general.{key}"),
+                    list.iter().collect::<StringArray>(),
+                );
             }
         }
     }
@@ -185,7 +228,10 @@ impl Authorship {
         self.base_models = origins(["base_model", "base_models", "base_model_sources"]);
         self.datasets = origins(["datasets", "dataset", "dataset_sources"]);
         let texts = |keys: [&str; 2]| {
-            keys.iter().filter_map(|key| card.get(key)).flat_map(Yaml::texts).collect::<Vec<_>>()
+            keys.iter()
+                .filter_map(|key| card.get(key))
+                .flat_map(Yaml::texts)
+                .collect::<Vec<_>>()
         };
         self.tags = texts(["tags", "pipeline_tag"]);
         self.languages = texts(["languages", "language"]);
@@ -209,7 +255,12 @@ impl Authorship {
     }
 
     fn override_with(&mut self, overrides: &Value) {
-        let text = |key: &str| overrides.get(format!("general.{key}")).and_then(Value::as_str).map(str::to_owned);
+        let text = |key: &str| {
+            overrides
+                .get(format!("general.{key}"))
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         for key in TEXT_KEYS {
             if let Some(text) = text(key) {
                 self.texts.insert(key, text);
@@ -222,18 +273,30 @@ impl Authorship {
         let place = |key: &str| SAMPLING_KEYS.iter().position(|(known, ..)| *known == key);
         self.sampling.sort_by_key(|(key, _)| place(key));
         let origins = |key: &str| {
-            let items = overrides.get(key)?.as_array()?.iter().filter_map(Value::as_object);
+            let items = overrides
+                .get(key)?
+                .as_array()?
+                .iter()
+                .filter_map(Value::as_object);
             let texts = items.map(|item| {
-                let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+                let text = |(key, value): (&String, &Value)| {
+                    Some((key.clone(), value.as_str()?.to_owned()))
+                };
                 item.iter().filter_map(text).collect()
             });
             Some(texts.collect())
         };
         self.base_models = origins("general.base_models").or(self.base_models.take());
         self.datasets = origins("general.datasets").or(self.datasets.take());
-        for (key, list) in [("general.tags", &mut self.tags), ("general.languages", &mut self.languages)] {
+        for (key, list) in [
+            ("general.tags", &mut self.tags),
+            ("general.languages", &mut self.languages),
+        ] {
             if let Some(items) = overrides.get(key).and_then(Value::as_array) {
-                *list = items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect();
+                *list = items
+                    .iter()
+                    .filter_map(|item| item.as_str().map(str::to_owned))
+                    .collect();
             }
         }
     }
@@ -244,7 +307,9 @@ fn sampling(source: &Value, prefix: &str) -> Vec<(&'static str, Entry)> {
         // In an override file the entries have their GGUF names.
         let own = [key];
         let names = if prefix.is_empty() { names } else { &own };
-        let value = names.iter().find_map(|name| source.get(format!("{prefix}{name}")))?;
+        let value = names
+            .iter()
+            .find_map(|name| source.get(format!("{prefix}{name}")))?;
         let entry = match kind {
             SamplingKind::Text => Entry::from(value.as_str().filter(|text| !text.is_empty())?),
             SamplingKind::Integer => Entry::from(i32::try_from(value.as_i64()?).ok()?),
@@ -260,17 +325,28 @@ fn origin(item: &Yaml, n_params: u64) -> Origin {
     let id = match item {
         Yaml::Text(id) => id,
         Yaml::Map(entries) => {
-            let text = |(key, value): &(String, Yaml)| Some((key.clone(), value.text()?.to_owned()));
+            let text =
+                |(key, value): &(String, Yaml)| Some((key.clone(), value.text()?.to_owned()));
             return entries.iter().filter_map(text).collect();
         }
         _ => return Origin::new(),
     };
-    let is_address = ["http://", "https://", "ssh://"].iter().any(|scheme| id.starts_with(scheme));
-    let hub_id = if is_address { hub_id(id) } else { Some(id.as_str()) };
-    let parsed = hub_id.map(|id| ModelId::parse(id, n_params)).unwrap_or_default();
+    let is_address = ["http://", "https://", "ssh://"]
+        .iter()
+        .any(|scheme| id.starts_with(scheme));
+    let hub_id = if is_address {
+        hub_id(id)
+    } else {
+        Some(id.as_str())
+    };
+    let parsed = hub_id
+        .map(|id| ModelId::parse(id, n_params))
+        .unwrap_or_default();
     let repository = match (is_address, &parsed.organization, &parsed.name) {
         (true, ..) => Some(id.clone()),
-        (false, Some(organization), Some(name)) => Some(format!("https://huggingface.co/{organization}/{name}")),
+        (false, Some(organization), Some(name)) => {
+            Some(format!("https://huggingface.co/{organization}/{name}"))
+        }
         _ => None,
     };
     let entries = [
@@ -279,12 +355,17 @@ fn origin(item: &Yaml, n_params: u64) -> Origin {
         ("version", parsed.version),
         ("repo_url", repository),
     ];
-    entries.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?))).collect()
+    entries
+        .into_iter()
+        .filter_map(|(key, text)| Some((key.to_owned(), text?)))
+        .collect()
 }
 
 /// `org/name` of an address on the hub.
 fn hub_id(address: &str) -> Option<&str> {
-    let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
+    let rest = address
+        .strip_prefix("https://")
+        .or_else(|| address.strip_prefix("http://"))?;
     let id = rest.strip_prefix("huggingface.co/")?;
     let (organization, name) = id.split_once('/')?;
     (!organization.is_empty() && !name.is_empty() && !name.contains('/')).then_some(id)

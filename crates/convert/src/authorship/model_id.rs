@@ -33,7 +33,10 @@ impl ModelId {
     pub fn parse(id: &str, n_params: u64) -> Self {
         if id.contains(' ') {
             // A sentence, not an identifier.
-            return Self { name: Some(id.to_owned()), ..Self::default() };
+            return Self {
+                name: Some(id.to_owned()),
+                ..Self::default()
+            };
         }
         let (organization, name) = match id.split_once('/') {
             Some((organization, name)) => (Some(organization), name),
@@ -42,12 +45,16 @@ impl ModelId {
         let organization = organization.filter(|organization| !organization.starts_with('.'));
         let parts = parts(name, n_params);
         let joined = |wanted: &dyn Fn(&BTreeSet<Kind>) -> bool| {
-            let texts: Vec<&str> =
-                parts.iter().filter(|part| wanted(&part.kinds)).map(|part| part.text.as_str()).collect();
+            let texts: Vec<&str> = parts
+                .iter()
+                .filter(|part| wanted(&part.kinds))
+                .map(|part| part.text.as_str())
+                .collect();
             (!texts.is_empty()).then(|| texts.join("-"))
         };
         let finetune = joined(&|kinds| kinds.contains(&Kind::Finetune));
-        let version = joined(&|kinds| kinds.contains(&Kind::Version) && !kinds.contains(&Kind::Basename));
+        let version =
+            joined(&|kinds| kinds.contains(&Kind::Version) && !kinds.contains(&Kind::Basename));
         let size_label = size_label(&parts);
         let basename = joined(&|kinds| kinds.contains(&Kind::Basename));
         // A base name alone may be anything.
@@ -65,7 +72,10 @@ impl ModelId {
 
 fn size_label(parts: &[Part]) -> Option<String> {
     let mut labels: Vec<&str> = Vec::new();
-    for part in parts.iter().filter(|part| part.kinds.contains(&Kind::SizeLabel)) {
+    for part in parts
+        .iter()
+        .filter(|part| part.kinds.contains(&Kind::SizeLabel))
+    {
         if !labels.contains(&part.text.as_str()) {
             labels.push(&part.text);
         }
@@ -75,11 +85,19 @@ fn size_label(parts: &[Part]) -> Option<String> {
 
 fn parts(name: &str, n_params: u64) -> Vec<Part> {
     let texts = name.split('-').filter(|text| !text.is_empty()).enumerate();
-    let mut parts: Vec<Part> = texts.map(|(index, text)| annotated(index, text, n_params)).collect();
+    let mut parts: Vec<Part> = texts
+        .map(|(index, text)| annotated(index, text, n_params))
+        .collect();
     let is_size = |part: &Part| part.kinds.contains(&Kind::SizeLabel);
     // A word for a size counts only where no number does.
-    if parts.iter().any(|part| is_size(part) && part.text.contains(|char: char| char.is_ascii_digit())) {
-        for part in parts.iter_mut().filter(|part| part.text.chars().all(char::is_alphabetic)) {
+    if parts
+        .iter()
+        .any(|part| is_size(part) && part.text.contains(|char: char| char.is_ascii_digit()))
+    {
+        for part in parts
+            .iter_mut()
+            .filter(|part| part.text.chars().all(char::is_alphabetic))
+        {
             part.kinds.remove(&Kind::SizeLabel);
         }
     }
@@ -118,19 +136,27 @@ fn annotated(index: usize, text: &str, n_params: u64) -> Part {
     } else {
         (None, text.to_owned())
     };
-    Part { text, kinds: kind.into_iter().collect() }
+    Part {
+        text,
+        kinds: kind.into_iter().collect(),
+    }
 }
 
 /// `v0.3`, `iter2`, `2.5`
 fn is_version(text: &str) -> bool {
-    let number = text.strip_prefix("iter").or_else(|| text.strip_prefix('v')).unwrap_or(text);
+    let number = text
+        .strip_prefix("iter")
+        .or_else(|| text.strip_prefix('v'))
+        .unwrap_or(text);
     !number.is_empty() && number.split('.').all(is_digits)
 }
 
 /// `q4_k_m`, `iq3_s`, `bf16`, `fp32`
 fn is_type(text: &str) -> bool {
     let float = text.strip_prefix('b').unwrap_or(text);
-    let float = float.strip_prefix('f').map(|rest| rest.strip_prefix('p').unwrap_or(rest));
+    let float = float
+        .strip_prefix('f')
+        .map(|rest| rest.strip_prefix('p').unwrap_or(rest));
     if matches!(float, Some("16" | "32")) {
         return true;
     }
@@ -138,7 +164,8 @@ fn is_type(text: &str) -> bool {
     quantized.is_some_and(|rest| {
         let mut groups = rest.split('_');
         let bits = groups.next().unwrap_or("");
-        let single = |group: &str| group.chars().count() == 1 && group.chars().all(char::is_alphanumeric);
+        let single =
+            |group: &str| group.chars().count() == 1 && group.chars().all(char::is_alphanumeric);
         bits.len() == 1 && is_digits(bits) && groups.all(single)
     })
 }
@@ -150,12 +177,21 @@ fn is_size(text: &str) -> bool {
     }
     let number_and_unit = |text: &str| {
         let end = text.trim_end_matches(|char: char| char.is_ascii_digit());
-        let unit = if text.len() - end.len() <= 1 { end } else { text };
-        let Some(number) = unit.strip_suffix(['k', 'm', 'b', 't']) else { return false };
+        let unit = if text.len() - end.len() <= 1 {
+            end
+        } else {
+            text
+        };
+        let Some(number) = unit.strip_suffix(['k', 'm', 'b', 't']) else {
+            return false;
+        };
         let mut halves = number.splitn(2, ['.', '_']);
         halves.next().is_some_and(is_digits) && halves.next().is_none_or(is_digits)
     };
-    let after_count = text.split_once('x').filter(|(count, _)| is_digits(count)).map(|(_, rest)| rest);
+    let after_count = text
+        .split_once('x')
+        .filter(|(count, _)| is_digits(count))
+        .map(|(_, rest)| rest);
     number_and_unit(text)
         || text.strip_prefix('a').is_some_and(number_and_unit)
         || after_count.is_some_and(number_and_unit)
@@ -181,7 +217,10 @@ fn size(text: &str, n_params: u64) -> (Kind, String) {
         chars[n - 1].make_ascii_uppercase();
     }
     let number: String = chars[..n.saturating_sub(1)].iter().collect();
-    let exponent = chars.last().and_then(|unit| "KMBT".find(*unit)).map(|at| at as i32 + 1);
+    let exponent = chars
+        .last()
+        .and_then(|unit| "KMBT".find(*unit))
+        .map(|at| at as i32 + 1);
     if let (Ok(number), Some(exponent), true) = (number.parse::<f64>(), exponent, n_params != 0) {
         let label = number * 1000f64.powi(exponent);
         let tolerance = (u128::from(n_params) * 7 / 8) as f64;
@@ -197,10 +236,17 @@ fn size(text: &str, n_params: u64) -> (Kind, String) {
 pub(super) fn title(id: &str) -> String {
     let id = id.replace('-', " ");
     let words = id.split_whitespace().map(|word| {
-        let is_lower = word.chars().any(char::is_lowercase) && !word.chars().any(char::is_uppercase);
-        let is_version = word.strip_prefix('v').is_some_and(|rest| rest.split('.').all(is_digits));
+        let is_lower =
+            word.chars().any(char::is_lowercase) && !word.chars().any(char::is_uppercase);
+        let is_version = word
+            .strip_prefix('v')
+            .is_some_and(|rest| rest.split('.').all(is_digits));
         let is_number = word.starts_with(|char: char| char.is_ascii_digit());
-        if is_lower && !is_version && !is_number { capitalized(word) } else { word.to_owned() }
+        if is_lower && !is_version && !is_number {
+            capitalized(word)
+        } else {
+            word.to_owned()
+        }
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -242,7 +288,13 @@ mod tests {
 
     fn parsed(id: &str, n_params: u64) -> [Option<String>; 5] {
         let id = ModelId::parse(id, n_params);
-        [id.organization, id.basename, id.finetune, id.version, id.size_label]
+        [
+            id.organization,
+            id.basename,
+            id.finetune,
+            id.version,
+            id.size_label,
+        ]
     }
 
     fn expected(parts: [&str; 5]) -> [Option<String>; 5] {
@@ -253,17 +305,53 @@ mod tests {
     #[test]
     fn names_are_taken_apart() {
         let cases = [
-            ("Mistral-7B-Merge-14-v0.1", 0, ["", "Mistral", "Merge", "14-v0.1", "7B"]),
+            (
+                "Mistral-7B-Merge-14-v0.1",
+                0,
+                ["", "Mistral", "Merge", "14-v0.1", "7B"],
+            ),
             ("Mixtral-8x7B-v0.1", 0, ["", "Mixtral", "", "v0.1", "8x7B"]),
-            ("meta-llama/Llama-2-7b-hf", 0, ["meta-llama", "Llama-2", "hf", "", "7B"]),
-            ("bigscience/bloom-7b1-petals", 0, ["bigscience", "bloom", "petals", "", "7.1B"]),
-            ("smallthinker-4b-a0.6b-instruct", 0, ["", "smallthinker", "instruct", "", "4B-a0.6B"]),
-            ("Qwen2.5-7B-Instruct", 7_600_000_000, ["", "Qwen2.5", "Instruct", "", "7B"]),
-            ("Llama-3-8B-Instruct-262k", 8_000_000_000, ["", "Llama-3", "Instruct-262k", "", "8B"]),
-            ("Tiny-Llama-0.2M-Chat-v0.3", 228_352, ["", "Tiny-Llama", "Chat", "v0.3", "0.2M"]),
-            ("Phi-3-mini-4k-instruct", 3_800_000_000, ["", "Phi-3", "4k-instruct", "", "mini"]),
+            (
+                "meta-llama/Llama-2-7b-hf",
+                0,
+                ["meta-llama", "Llama-2", "hf", "", "7B"],
+            ),
+            (
+                "bigscience/bloom-7b1-petals",
+                0,
+                ["bigscience", "bloom", "petals", "", "7.1B"],
+            ),
+            (
+                "smallthinker-4b-a0.6b-instruct",
+                0,
+                ["", "smallthinker", "instruct", "", "4B-a0.6B"],
+            ),
+            (
+                "Qwen2.5-7B-Instruct",
+                7_600_000_000,
+                ["", "Qwen2.5", "Instruct", "", "7B"],
+            ),
+            (
+                "Llama-3-8B-Instruct-262k",
+                8_000_000_000,
+                ["", "Llama-3", "Instruct-262k", "", "8B"],
+            ),
+            (
+                "Tiny-Llama-0.2M-Chat-v0.3",
+                228_352,
+                ["", "Tiny-Llama", "Chat", "v0.3", "0.2M"],
+            ),
+            (
+                "Phi-3-mini-4k-instruct",
+                3_800_000_000,
+                ["", "Phi-3", "4k-instruct", "", "mini"],
+            ),
             ("v2-base-Large-7B", 0, ["", "v2-base-Large", "", "", "7B"]),
-            ("foo-2-bar-iter3-7b", 0, ["", "foo-2-bar-iter3", "", "", "7B"]),
+            (
+                "foo-2-bar-iter3-7b",
+                0,
+                ["", "foo-2-bar-iter3", "", "", "7B"],
+            ),
             ("model-q4_K_M-x", 0, ["", "model", "x", "", ""]),
             ("x-1_5b", 0, ["", "x", "", "", "1.5B"]),
             ("Qwen3-30B-A3B", 0, ["", "Qwen3", "", "", "30B-A3B"]),
@@ -274,7 +362,10 @@ mod tests {
         for (id, n_params, parts) in cases {
             assert_eq!(parsed(id, n_params), expected(parts), "{id}");
         }
-        for odd in ["", "-", "/", "//", "7", "x-7b1", "x-b", "x-1xb", "ü-7b", "x-xl", "v-v1", "x-1_5b", "a/b/c-1b"] {
+        for odd in [
+            "", "-", "/", "//", "7", "x-7b1", "x-b", "x-1xb", "ü-7b", "x-xl", "v-v1", "x-1_5b",
+            "a/b/c-1b",
+        ] {
             ModelId::parse(odd, 1);
         }
     }
@@ -282,8 +373,20 @@ mod tests {
     #[test]
     fn titles_and_sizes() {
         assert_eq!(title("tiny-llama-v0.2-chat"), "Tiny Llama v0.2 Chat");
-        assert_eq!(title("smollm2-135M-8k-lc100k-Mix1-ep2"), "Smollm2 135M 8k Lc100K Mix1 Ep2");
-        let sizes = [(1_385_728, "1.4M"), (143_424, "143K"), (228_352, "228K"), (109_120, "109K"), (999, "1.0K"), (5, "0.01K"), (7_241_732_096, "7.2B"), (134_515_008, "135M")];
+        assert_eq!(
+            title("smollm2-135M-8k-lc100k-Mix1-ep2"),
+            "Smollm2 135M 8k Lc100K Mix1 Ep2"
+        );
+        let sizes = [
+            (1_385_728, "1.4M"),
+            (143_424, "143K"),
+            (228_352, "228K"),
+            (109_120, "109K"),
+            (999, "1.0K"),
+            (5, "0.01K"),
+            (7_241_732_096, "7.2B"),
+            (134_515_008, "135M"),
+        ];
         for (n_params, label) in sizes {
             assert_eq!(size_of(n_params), label, "{n_params}");
         }

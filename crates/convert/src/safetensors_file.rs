@@ -29,7 +29,10 @@ pub struct Entry {
 /// # Errors
 /// `Safetensors` saying what is wrong, `Io`.
 pub fn read_header(source: &dyn Source) -> Result<Vec<Entry>, ConvertError> {
-    let wrong = |reason: String| ConvertError::Safetensors { path: source.path().to_owned(), reason };
+    let wrong = |reason: String| ConvertError::Safetensors {
+        path: source.path().to_owned(),
+        reason,
+    };
     if source.len() < 8 {
         return Err(wrong(format!("it has only {} bytes", source.len())));
     }
@@ -38,7 +41,12 @@ pub fn read_header(source: &dyn Source) -> Result<Vec<Entry>, ConvertError> {
     let header_bytes = u64::from_le_bytes(length);
     if header_bytes > HEADER_BYTES_MAX || header_bytes > source.len() - 8 {
         let reason = foreign(length).map_or_else(
-            || format!("a header of {header_bytes} bytes in a file of {}", source.len()),
+            || {
+                format!(
+                    "a header of {header_bytes} bytes in a file of {}",
+                    source.len()
+                )
+            },
             |kind| format!("it is {kind}"),
         );
         return Err(wrong(reason));
@@ -46,11 +54,15 @@ pub fn read_header(source: &dyn Source) -> Result<Vec<Entry>, ConvertError> {
     // Fits memory: at most HEADER_BYTES_MAX, and no more than the file has.
     let mut header = vec![0; header_bytes as usize];
     source.read_at(8, &mut header)?;
-    let header: Metadata = serde_json::from_slice(&header).map_err(|error| wrong(format!("header: {error}")))?;
+    let header: Metadata =
+        serde_json::from_slice(&header).map_err(|error| wrong(format!("header: {error}")))?;
     let data_start = 8 + header_bytes;
     let needed = data_start.saturating_add(header.data_len() as u64);
     if needed != source.len() {
-        return Err(wrong(format!("the header describes {needed} bytes, the file has {}", source.len())));
+        return Err(wrong(format!(
+            "the header describes {needed} bytes, the file has {}",
+            source.len()
+        )));
     }
     let entry = |(name, info): (String, &safetensors::tensor::TensorInfo)| Entry {
         name,
@@ -69,10 +81,19 @@ pub fn read_header(source: &dyn Source) -> Result<Vec<Entry>, ConvertError> {
 fn foreign(first: [u8; 8]) -> Option<&'static str> {
     let kinds: [(&[u8], &str); 5] = [
         (b"GGUF", "a GGUF file under another name"),
-        (b"version ", "a Git LFS pointer: fetch the file itself with `git lfs pull`"),
-        (b"<", "a web page, not the file that was meant to be downloaded"),
+        (
+            b"version ",
+            "a Git LFS pointer: fetch the file itself with `git lfs pull`",
+        ),
+        (
+            b"<",
+            "a web page, not the file that was meant to be downloaded",
+        ),
         (b"PK", "a zip archive, perhaps a PyTorch checkpoint"),
         (b"\x1f\x8b", "a gzip archive that must be unpacked first"),
     ];
-    kinds.iter().find(|(magic, _)| first.starts_with(magic)).map(|(_, kind)| *kind)
+    kinds
+        .iter()
+        .find(|(magic, _)| first.starts_with(magic))
+        .map(|(_, kind)| *kind)
 }
