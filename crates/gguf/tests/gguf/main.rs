@@ -7,4 +7,5 @@ mod kinds;
 mod metadata;
 mod shards;
 mod structure;
+mod summary;
 mod writing;
