@@ -2,6 +2,7 @@
 //! module and its line below; help, links and the tests loop over the registry.
 
 mod demo;
+mod inspect;
 mod links;
 mod tokenize;
 
@@ -13,6 +14,7 @@ use clap::ArgMatches;
 #[rustfmt::skip]
 pub const COMMANDS: &[Command] = &[
     Command::of::<demo::Demo>(),
+    Command::of::<inspect::Inspect>(),
     Command::of::<links::Links>(),
     Command::of::<tokenize::Tokenize>(),
 ];

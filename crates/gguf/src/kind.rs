@@ -39,6 +39,18 @@ impl Kind {
         }
     }
 
+    /// The kind as one word, for machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Model => "model",
+            Kind::Vocabulary => "vocabulary",
+            Kind::Imatrix => "imatrix",
+            Kind::Adapter => "adapter",
+            Kind::Projector => "mmproj",
+            Kind::ControlVector => "controlvector",
+        }
+    }
+
     /// The kind in words, as in "is an adapter (LoRA)".
     pub fn description(self) -> &'static str {
         match self {

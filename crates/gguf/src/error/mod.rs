@@ -101,7 +101,7 @@ pub enum Error {
         form: &'static str,
     },
     /// The first four bytes are not `GGUF`, and nothing else is recognised.
-    #[error("{}: is not a GGUF file: it starts with {magic:02x?} instead of \"GGUF\" ({size} bytes)", .path.display())]
+    #[error("{}: is not a GGUF file: it starts with \"{}\" instead of \"GGUF\" ({size} bytes)", .path.display(), .magic.escape_ascii())]
     NotGguf {
         /// The file.
         path: PathBuf,
