@@ -1,0 +1,158 @@
+//! Graphs of the golden F32 models beside Transformers' logits, on both backends.
+
+use gristmill_compute::{
+    Backend, BatchShape, CpuBackend, Executor, GraphBuilder, Inputs, KvLayer, PlainBackend, Plan,
+    Shape, Tensor,
+};
+use gristmill_gguf::Model;
+use gristmill_model::{Hyperparameters, Weights, build, check_tensors};
+use gristmill_quant::F32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of golden data, or `None` (loudly) where it is absent.
+fn golden() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
+    let folder = std::env::var_os("GRISTMILL_GOLDEN")
+        .map_or(beside, PathBuf::from)
+        .join("convert");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("golden data absent: {}", folder.display());
+    assert_ne!(
+        std::env::var("CI").as_deref(),
+        Ok("true"),
+        "golden data is required in CI"
+    );
+    None
+}
+
+/// Model and file with its logits. The window of a Mistral configuration is ignored, as in the reference.
+const CASES: &[(&str, &str)] = &[
+    ("gemma3_text", "logits.npy"),
+    ("llama", "logits.npy"),
+    ("llama-split", "logits.npy"),
+    ("llama-tied-mistral", "logits_full_attention.npy"),
+    ("qwen2", "logits.npy"),
+    ("qwen3", "logits.npy"),
+];
+
+/// Positions per page; the golden texts of 40 tokens take several.
+const PAGE_LEN: usize = 16;
+
+#[test]
+fn logits_equal_those_of_transformers() {
+    let Some(golden) = golden() else { return };
+    for (name, logits) in CASES {
+        let folder = golden.join(name);
+        let model = Model::open(&folder.join(format!("{name}-f32.gguf"))).unwrap();
+        let expected = npy(&folder.join(logits));
+        let tokens = tokens(&folder.join("meta.json"));
+        let backends: [Arc<dyn Backend>; 2] =
+            [Arc::new(PlainBackend::new()), Arc::new(CpuBackend::new(2))];
+        for backend in backends {
+            let label = format!("{name} on {}", backend.name());
+            let found = run(&model, backend, &tokens);
+            assert_eq!(found.len(), expected.len(), "{label}");
+            let difference = found
+                .iter()
+                .zip(&expected)
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f32::max);
+            println!("{label}: largest difference {difference:e}");
+            assert!(difference <= 1e-4, "{label}: {difference:e}");
+        }
+    }
+}
+
+/// Logits of every position, in two batches, so that the second reads what the first has stored.
+fn run(model: &Model, backend: Arc<dyn Backend>, tokens: &[i32]) -> Vec<f32> {
+    let hparams = Hyperparameters::from_metadata(model.metadata()).unwrap();
+    let infos = model
+        .tensors()
+        .iter()
+        .map(|info| (info.name.as_str(), info.dims.as_slice()));
+    check_tensors(&hparams, infos).unwrap();
+    let upload = |data: &[u8], dims: &[usize]| {
+        let shape = Shape::new(dims).unwrap();
+        let buffer = backend.allocate(shape.n_elements() * 4).unwrap();
+        backend.write(buffer, 0, data).unwrap();
+        Tensor {
+            device: 0,
+            buffer,
+            offset: 0,
+            ty: F32,
+            shape,
+        }
+    };
+    let weights = Weights::bind(&hparams, |spec| {
+        let view = model.tensor(&spec.name)?;
+        let dims: Vec<usize> = spec.dims.iter().map(|&extent| extent as usize).collect();
+        Some(upload(view.data, &dims))
+    })
+    .unwrap();
+    let n_pages = tokens.len().div_ceil(PAGE_LEN);
+    let cache = |layer: &gristmill_model::LayerHyperparameters| KvLayer {
+        k: upload(
+            &[],
+            &[hparams.key_length, PAGE_LEN, layer.n_head_kv, n_pages],
+        ),
+        v: upload(
+            &[],
+            &[hparams.value_length, PAGE_LEN, layer.n_head_kv, n_pages],
+        ),
+        page_len: PAGE_LEN,
+    };
+    let caches: Vec<KvLayer> = hparams.layers.iter().map(cache).collect();
+    let mut executor = Executor::new(vec![backend.clone()]);
+    let mut logits = Vec::new();
+    for batch in [0..25, 25..tokens.len()] {
+        let n_tokens = batch.len();
+        let shape = BatchShape {
+            n_tokens,
+            n_outputs: n_tokens,
+            n_sequences: 1,
+            max_pages: n_pages,
+        };
+        let mut graph = GraphBuilder::new(shape);
+        let output = build(&hparams, &weights, &caches, &mut graph).unwrap();
+        let plan = Plan::new(&graph.finish(&[output]).unwrap(), executor.devices()).unwrap();
+        let positions: Vec<i32> = batch.clone().map(|position| position as i32).collect();
+        let counting = |n: usize| (0..n as i32).collect::<Vec<_>>();
+        let inputs = Inputs {
+            tokens: &tokens[batch],
+            positions: &positions,
+            slots: &positions,
+            sequences: &vec![0; n_tokens],
+            page_table: &counting(n_pages),
+            output_rows: &counting(n_tokens),
+        };
+        executor.run(&plan, &inputs).unwrap();
+        logits.extend_from_slice(executor.output(0));
+    }
+    logits
+}
+
+fn tokens(path: &Path) -> Vec<i32> {
+    let meta: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    meta["token_ids"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|id| id.as_i64().unwrap() as i32)
+        .collect()
+}
+
+/// The values of a NumPy file of version 1 with little-endian float32 in C order.
+fn npy(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!(&bytes[..7], b"\x93NUMPY\x01");
+    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let (values, _) = bytes[10 + header..].as_chunks::<4>();
+    values
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes))
+        .collect()
+}
