@@ -9,6 +9,7 @@ mod failure;
 mod gpu;
 #[allow(dead_code)]
 mod interrupt;
+mod progress;
 mod version;
 
 use std::ffi::OsString;

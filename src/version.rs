@@ -22,5 +22,8 @@ pub fn commit() -> &'static str {
 }
 
 fn instruction_set() -> String {
-    "plain".to_string()
+    match gristmill_kernels::select_isa() {
+        Ok(isa) => isa.name().to_string(),
+        Err(error) => format!("none ({error})"),
+    }
 }

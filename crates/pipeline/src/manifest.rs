@@ -39,6 +39,14 @@ pub struct Manifest {
     pub use_imatrix: bool,
 }
 
+impl Manifest {
+    /// The manifest as the text of `manifest.json`.
+    pub fn to_json(&self) -> String {
+        // Strings, numbers and lists of them always have a form in JSON.
+        serde_json::to_string_pretty(self).expect("a manifest can be written as JSON") + "\n"
+    }
+}
+
 /// A file and its hash.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FileHash {

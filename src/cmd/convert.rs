@@ -1,0 +1,169 @@
+//! `convert`: a Hugging Face folder becomes a GGUF file.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use gristmill_convert::{ConvertOptions, ConvertReport, OutputType, convert};
+
+use super::{Invocation, Run};
+use crate::progress::ProgressLog;
+
+/// Arguments of `convert`.
+#[derive(clap::Args)]
+pub struct Convert {
+    /// Folder with config.json, the tokenizer's files and *.safetensors
+    #[arg(required_unless_present = "print_supported_models")]
+    dir: Option<PathBuf>,
+    /// Output file or folder; {ftype} in the name stands for the type [default: a name from the model, in DIR]
+    #[arg(long, short, value_name = "FILE")]
+    outfile: Option<PathBuf>,
+    /// Output type: auto, f32, f16, bf16, q8_0, or a recipe as `gristmill quantize --help` lists them
+    #[arg(long, value_name = "TYPE", default_value = "auto")]
+    outtype: String,
+    /// Name of the pre-tokenizer, where tokenizer.json does not give it away
+    #[arg(long, value_name = "NAME", alias = "pre")]
+    tokenizer_pre: Option<String>,
+    /// Name of the model, in place of the one that the folder suggests
+    #[arg(long, value_name = "NAME")]
+    model_name: Option<String>,
+    /// JSON file with general.* entries that go before the folder's own
+    #[arg(long, value_name = "FILE")]
+    metadata: Option<PathBuf>,
+    /// Check and plan everything, write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Replace an existing output
+    #[arg(long, short)]
+    force: bool,
+    /// Threads [default: one per processor]
+    #[arg(long, short, value_name = "N")]
+    threads: Option<usize>,
+    /// List the model classes that can be converted
+    #[arg(long)]
+    print_supported_models: bool,
+    /// Show every tensor
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+impl Run for Convert {
+    const NAME: &'static str = "convert";
+    const ABOUT: &'static str = "Turn a Hugging Face folder into a GGUF file";
+    const EXAMPLES: &'static str = "gristmill convert Qwen3-0.6B
+        gristmill convert Qwen3-0.6B --outtype bf16 --outfile 'qwen3-{ftype}.gguf'
+        gristmill convert Qwen3-0.6B --outtype q4_k_m --outfile qwen3-q4_k_m.gguf
+        gristmill convert Qwen3-0.6B --dry-run";
+
+    fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        // The parser asks for the folder unless the list is wanted.
+        let Some(dir) = self.dir.filter(|_| !self.print_supported_models) else {
+            return print_supported_models();
+        };
+        let options = ConvertOptions {
+            output: self.outfile,
+            output_type: OutputType::parse(&self.outtype)?,
+            pre_tokenizer: self.tokenizer_pre,
+            name: self.model_name,
+            overrides: self.metadata,
+            force: self.force,
+            dry_run: self.dry_run,
+            n_threads: self.threads.unwrap_or(0),
+            ..ConvertOptions::new(dir)
+        };
+        let mut log = ProgressLog::new(self.verbose);
+        let report = convert(&options, &mut |event| log.event(&event))?;
+        drop(log);
+        print_report(&report)
+    }
+}
+
+fn print_supported_models() -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for architecture in gristmill_model::ARCHITECTURES {
+        let classes: Vec<&str> = architecture
+            .classes
+            .iter()
+            .map(|class| class.name)
+            .collect();
+        writeln!(out, "{}: {}", architecture.name, classes.join(", "))?;
+    }
+    Ok(())
+}
+
+/// What was read on standard error, what was written on standard output.
+fn print_report(report: &ConvertReport) -> anyhow::Result<()> {
+    let counted = |types: Vec<(String, usize)>| -> String {
+        types
+            .into_iter()
+            .map(|(name, n)| format!("{n} {name}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let sources = report
+        .source_types
+        .iter()
+        .map(|(name, n)| (name.clone(), *n))
+        .collect();
+    let types = report
+        .types
+        .iter()
+        .map(|(ty, n)| (ty.to_string(), *n))
+        .collect();
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".into());
+    eprintln!("architecture: {} ({})", report.architecture, report.class);
+    eprintln!(
+        "source: {} files, tensors: {}",
+        report.n_source_files,
+        counted(sources)
+    );
+    eprintln!(
+        "output: {}, tensors: {}, {} parameters",
+        report.output_type,
+        counted(types),
+        report.n_params
+    );
+    eprintln!("left out: {}", list(&report.left_out_tensors));
+    eprintln!("unknown: {}", list(&report.unknown_tensors));
+    let pre_tokenizer = or_none(&report.pre_tokenizer);
+    eprintln!(
+        "tokenizer: {}, pre-tokenizer {pre_tokenizer}, {} tokens",
+        or_none(&report.tokenizer),
+        report.n_tokens
+    );
+    eprintln!(
+        "chat template: {}",
+        if report.has_chat_template {
+            "written"
+        } else {
+            "none"
+        }
+    );
+    let done = if report.dry_run {
+        "would write"
+    } else {
+        "wrote"
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{done} {}: {} tensors, {} bytes",
+        report.path.display(),
+        report.n_tensors,
+        report.bytes
+    )?;
+    Ok(())
+}
+
+/// The first names of a list, and how many more there are.
+fn list(names: &[String]) -> String {
+    const N_SHOWN: usize = 5;
+    match names {
+        [] => "none".into(),
+        names if names.len() <= N_SHOWN => names.join(", "),
+        names => format!(
+            "{} and {} more",
+            names[..N_SHOWN].join(", "),
+            names.len() - N_SHOWN
+        ),
+    }
+}
