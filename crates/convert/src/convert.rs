@@ -141,7 +141,12 @@ pub fn convert(
     let mut report = report(&checkpoint, &plan, &metadata, output, path, warnings);
     if options.dry_run {
         report.dry_run = true;
-        report.bytes = plan_bytes(&plan);
+        report.bytes = Writer::size_of(
+            &report.path,
+            &metadata,
+            &plan.layout(),
+            &WriteOptions::default(),
+        )?;
         return Ok(report);
     }
     report.bytes = write(

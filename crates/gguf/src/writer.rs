@@ -59,14 +59,7 @@ impl Writer {
         tensors: &[TensorPlan],
         options: &WriteOptions,
     ) -> Result<Writer> {
-        let alignment = directory::alignment(metadata, path)?;
-        let sizes = check_plan(path, tensors, alignment, options.long_names)?;
-        let head = head(path, metadata, tensors, &sizes, alignment)?;
-        let size = sizes.iter().try_fold(head.len() as u64, |sum, &bytes| {
-            sum.checked_add(directory::align_up(bytes, alignment)?)
-        });
-        // Every sum up to the last one was checked with the plan.
-        let size = size.unwrap_or(u64::MAX);
+        let (alignment, sizes, head, size) = layout(path, metadata, tensors, options)?;
         let out = OutputFile::create(path, size, options)?;
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
         out.write_all(&head)
@@ -85,6 +78,19 @@ impl Writer {
             written: 0,
             size,
         })
+    }
+
+    /// The size that a file of this plan would have, in bytes. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::BadPlan`], [`Error::BadEntry`], [`Error::BadAlignment`].
+    pub fn size_of(
+        path: &Path,
+        metadata: &Metadata,
+        tensors: &[TensorPlan],
+        options: &WriteOptions,
+    ) -> Result<u64> {
+        layout(path, metadata, tensors, options).map(|(_, _, _, size)| size)
     }
 
     /// The size that the file will have, in bytes.
@@ -181,6 +187,23 @@ impl Writer {
             reason,
         }
     }
+}
+
+/// Alignment, size of each tensor, everything before the data, and size of the file.
+fn layout(
+    path: &Path,
+    metadata: &Metadata,
+    tensors: &[TensorPlan],
+    options: &WriteOptions,
+) -> Result<(u64, Vec<u64>, Vec<u8>, u64)> {
+    let alignment = directory::alignment(metadata, path)?;
+    let sizes = check_plan(path, tensors, alignment, options.long_names)?;
+    let head = head(path, metadata, tensors, &sizes, alignment)?;
+    let size = sizes.iter().try_fold(head.len() as u64, |sum, &bytes| {
+        sum.checked_add(directory::align_up(bytes, alignment)?)
+    });
+    // Every sum up to the last one was checked with the plan.
+    Ok((alignment, sizes, head, size.unwrap_or(u64::MAX)))
 }
 
 /// The size of each tensor, once names and shapes are found good and their sum representable.

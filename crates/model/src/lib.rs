@@ -17,7 +17,7 @@ mod random;
 mod tensors;
 mod weights;
 
-pub use arch::{ARCHITECTURES, Architecture, architecture, architecture_of_config};
+pub use arch::{ARCHITECTURES, Architecture, TokenizerHabit, architecture, architecture_of_config};
 pub use config::Config;
 pub use decoder::build;
 pub use error::ModelError;

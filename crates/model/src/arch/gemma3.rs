@@ -1,6 +1,8 @@
 //! Gemma 3, the text model.
 
-use super::{Architecture, AttentionScale, Choices, Class, LLAMA_CHOICES, WindowChoice};
+use super::{
+    Architecture, AttentionScale, Choices, Class, LLAMA_CHOICES, TokenizerHabit, WindowChoice,
+};
 use crate::ModelError;
 use crate::block::{attention, feed_forward};
 use crate::config::{Config, Entries, Fallback, Rule};
@@ -26,6 +28,7 @@ pub static GEMMA3: Architecture = Architecture {
         },
         Rule::With(window),
     ],
+    tokenizer: TokenizerHabit::Gemma,
     tensors: &[
         ROWS,
         &attention::rows(Transform::None, Transform::None),

@@ -1,6 +1,6 @@
 //! Llama, Mistral, SmolLM and what else shares their shape.
 
-use super::{Architecture, Choices, Class, LLAMA_CHOICES};
+use super::{Architecture, Choices, Class, LLAMA_CHOICES, TokenizerHabit};
 use crate::block::{attention, feed_forward, rope};
 use crate::config::{self, Fallback, Rule};
 use crate::decoder;
@@ -43,6 +43,7 @@ pub static LLAMA: Architecture = Architecture {
         },
         Rule::With(config::rotary_dimensions),
     ],
+    tokenizer: TokenizerHabit::Llama,
     tensors: &[
         decoder::ROWS,
         // Rotary dimensions are stored in pairs, the checkpoint has them in halves.

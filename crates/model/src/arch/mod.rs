@@ -22,10 +22,24 @@ pub struct Architecture {
     pub classes: &'static [Class],
     /// Entries that conversion writes after those all architectures share.
     pub metadata: &'static [Rule],
+    /// What its tokenizer entries need beyond the tokenizer's files.
+    pub tokenizer: TokenizerHabit,
     /// The tensor table, in groups.
     pub tensors: &'static [&'static [TensorRow]],
     /// What its graph does where architectures differ.
     pub choices: Choices,
+}
+
+/// Tokenizer entries that conversion writes, or not, depending on the architecture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenizerHabit {
+    /// Nothing beyond the tokenizer's files.
+    #[default]
+    Plain,
+    /// `add_space_prefix` as `tokenizer_config.json` says, and what CodeLlama and vocabularies of 49152 tokens need.
+    Llama,
+    /// `add_space_prefix` is false for SentencePiece.
+    Gemma,
 }
 
 /// A Hugging Face model class.

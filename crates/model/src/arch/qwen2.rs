@@ -1,6 +1,6 @@
 //! Qwen2 and Qwen2.5.
 
-use super::{Architecture, Choices, Class, LLAMA_CHOICES};
+use super::{Architecture, Choices, Class, LLAMA_CHOICES, TokenizerHabit};
 use crate::block::{attention, feed_forward};
 use crate::config::Fallback;
 use crate::decoder;
@@ -14,6 +14,7 @@ pub static QWEN2: Architecture = Architecture {
         defaults: &[DEFAULTS],
     }],
     metadata: &[],
+    tokenizer: TokenizerHabit::Plain,
     tensors: &[
         decoder::ROWS,
         &attention::rows(Transform::None, Transform::None),

@@ -1,7 +1,7 @@
 //! Qwen3, dense.
 
 use super::qwen2::{DEFAULTS, QWEN_CHOICES};
-use super::{Architecture, Class};
+use super::{Architecture, Class, TokenizerHabit};
 use crate::block::{attention, feed_forward};
 use crate::config::Fallback;
 use crate::decoder;
@@ -14,6 +14,7 @@ pub static QWEN3: Architecture = Architecture {
         defaults: &[&[("head_dim", Fallback::Integer(128))], DEFAULTS],
     }],
     metadata: &[],
+    tokenizer: TokenizerHabit::Plain,
     tensors: &[
         decoder::ROWS,
         &attention::rows(Transform::None, Transform::None),

@@ -1,0 +1,527 @@
+//! Checkpoints that are wrong, incomplete or unusual, made from the embedded tiny model.
+
+use gristmill_convert::{ConvertError, ConvertOptions, ConvertReport, OutputType, convert};
+use gristmill_gguf::Model;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Element type, shape and bytes of a tensor.
+type Tensor = (Dtype, Vec<usize>, Vec<u8>);
+
+/// A copy of the tiny model whose parts can be changed before it is written.
+struct Fixture {
+    folder: TempDir,
+    config: Value,
+    tensors: BTreeMap<String, Tensor>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/tiny");
+        let folder = tempfile::tempdir().unwrap();
+        for name in [
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "special_tokens_map.json",
+            "generation_config.json",
+        ] {
+            fs::copy(source.join(name), folder.path().join(name)).unwrap();
+        }
+        let config =
+            serde_json::from_str(&fs::read_to_string(source.join("config.json")).unwrap()).unwrap();
+        let bytes = fs::read(source.join("model.safetensors")).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        let tensor = |(name, view): (String, TensorView)| {
+            (
+                name,
+                (view.dtype(), view.shape().to_vec(), view.data().to_vec()),
+            )
+        };
+        let tensors = tensors.tensors().into_iter().map(tensor).collect();
+        Self {
+            folder,
+            config,
+            tensors,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes the configuration and all weights in one file.
+    fn write(&self) -> &Self {
+        fs::write(self.path("config.json"), self.config.to_string()).unwrap();
+        self.write_part("model.safetensors", |_| true);
+        self
+    }
+
+    fn write_part(&self, file: &str, belongs: impl Fn(&str) -> bool) {
+        let views = self.tensors.iter().filter(|(name, _)| belongs(name)).map(
+            |(name, (dtype, shape, bytes))| {
+                (
+                    name.as_str(),
+                    TensorView::new(*dtype, shape.clone(), bytes).unwrap(),
+                )
+            },
+        );
+        fs::write(
+            self.path(file),
+            safetensors::serialize(views, None).unwrap(),
+        )
+        .unwrap();
+    }
+
+    /// Writes three files by layer, and their index.
+    fn write_sharded(&self) {
+        fs::write(self.path("config.json"), self.config.to_string()).unwrap();
+        let file_of = |name: &str| match name {
+            name if name.contains("layers.0") || name.contains("embed") => {
+                "model-00001-of-00003.safetensors"
+            }
+            name if name.contains("layers.1") => "model-00002-of-00003.safetensors",
+            _ => "model-00003-of-00003.safetensors",
+        };
+        for file in 1..=3 {
+            let file = format!("model-0000{file}-of-00003.safetensors");
+            self.write_part(&file, |name| file_of(name) == file);
+        }
+        let map: BTreeMap<&String, &str> = self
+            .tensors
+            .keys()
+            .map(|name| (name, file_of(name)))
+            .collect();
+        self.write_index(&json!({ "metadata": {}, "weight_map": map }));
+    }
+
+    fn write_index(&self, index: &Value) {
+        fs::write(self.path("model.safetensors.index.json"), index.to_string()).unwrap();
+    }
+
+    fn index(&self) -> Value {
+        serde_json::from_str(
+            &fs::read_to_string(self.path("model.safetensors.index.json")).unwrap(),
+        )
+        .unwrap()
+    }
+
+    fn convert_to(&self, ty: &str) -> (Result<ConvertReport, ConvertError>, TempDir) {
+        let out = tempfile::tempdir().unwrap();
+        let options = ConvertOptions {
+            output: Some(out.path().join("{ftype}.gguf")),
+            output_type: OutputType::parse(ty).unwrap(),
+            n_threads: 2,
+            ..ConvertOptions::new(self.folder.path())
+        };
+        (convert(&options, &mut |_| {}), out)
+    }
+
+    fn converted(&self, ty: &str) -> (ConvertReport, TempDir) {
+        let (result, out) = self.convert_to(ty);
+        (result.unwrap(), out)
+    }
+
+    /// The error, after checking that nothing was left behind.
+    fn refused(&self, ty: &str) -> ConvertError {
+        let (result, out) = self.convert_to(ty);
+        assert_eq!(
+            fs::read_dir(out.path()).unwrap().count(),
+            0,
+            "output left behind"
+        );
+        result.expect_err("should be refused")
+    }
+}
+
+const EMBEDDINGS: &str = "model.embed_tokens.weight";
+
+#[test]
+fn auto_is_the_checkpoints_own_half_type_and_the_report_says_all() {
+    let fixture = Fixture::new();
+    let (report, out) = fixture.write().converted("auto");
+    assert_eq!(report.path, out.path().join("bf16.gguf"));
+    assert_eq!(
+        (
+            report.architecture,
+            report.class,
+            report.output_type.as_str()
+        ),
+        ("llama", "LlamaForCausalLM", "bf16")
+    );
+    assert_eq!(
+        report.source_types,
+        BTreeMap::from([("BF16".to_owned(), 38)])
+    );
+    assert_eq!(
+        (report.n_tensors, report.n_source_files, report.dry_run),
+        (38, 1, false)
+    );
+    assert_eq!(report.bytes, fs::metadata(&report.path).unwrap().len());
+    let types: Vec<(String, usize)> = report
+        .types
+        .iter()
+        .map(|(ty, n)| (ty.to_string(), *n))
+        .collect();
+    assert_eq!(types, [("f32".to_owned(), 9), ("bf16".to_owned(), 29)]);
+    let model = Model::open(&report.path).unwrap();
+    assert_eq!(model.metadata().u32("general.file_type").unwrap(), Some(32));
+    assert_eq!(model.tensors().len(), 38);
+}
+
+#[test]
+fn sharded_and_single_checkpoints_give_the_same_tensors() {
+    let fixture = Fixture::new();
+    let (single, _keep) = fixture.write().converted("f16");
+    fs::remove_file(fixture.path("model.safetensors")).unwrap();
+    fixture.write_sharded();
+    let (sharded, _keep_too) = fixture.converted("f16");
+    assert_eq!(sharded.n_source_files, 3);
+    let (single, sharded) = (
+        Model::open(&single.path).unwrap(),
+        Model::open(&sharded.path).unwrap(),
+    );
+    assert_eq!(single.tensors().len(), sharded.tensors().len());
+    for info in single.tensors() {
+        let (one, other) = (
+            single.tensor(&info.name).unwrap(),
+            sharded.tensor(&info.name).unwrap(),
+        );
+        assert!(one.data == other.data, "{}", info.name);
+    }
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_knows_the_size() {
+    let fixture = Fixture::new();
+    let out = tempfile::tempdir().unwrap();
+    let mut options = ConvertOptions {
+        output: Some(out.path().to_owned()),
+        dry_run: true,
+        ..ConvertOptions::new(fixture.write().folder.path())
+    };
+    let planned = convert(&options, &mut |_| {}).unwrap();
+    assert!(planned.dry_run && fs::read_dir(out.path()).unwrap().count() == 0);
+    options.dry_run = false;
+    let done = convert(&options, &mut |_| {}).unwrap();
+    assert_eq!(
+        (planned.path, planned.bytes),
+        (done.path.clone(), done.bytes)
+    );
+    assert_eq!(done.path.parent(), Some(out.path()));
+    assert!(
+        done.path.to_str().unwrap().ends_with("-BF16.gguf"),
+        "{:?}",
+        done.path
+    );
+    // An existing output stays, unless it may be replaced.
+    let before = fs::read(&done.path).unwrap();
+    options.output_type = OutputType::parse("f32").unwrap();
+    options.output = Some(done.path.clone());
+    assert!(convert(&options, &mut |_| {}).is_err());
+    assert!(fs::read(&done.path).unwrap() == before);
+    options.force = true;
+    convert(&options, &mut |_| {}).unwrap();
+    assert!(fs::read(&done.path).unwrap() != before);
+}
+
+/// Case B26.
+#[test]
+fn quantized_checkpoints_are_refused_by_name() {
+    for (scheme, named) in [
+        (
+            json!({"quant_method": "gptq", "bits": 4}),
+            "quant_method gptq, bits 4",
+        ),
+        (
+            json!({"quant_method": "fp8", "weight_block_size": [128, 128]}),
+            "quant_method fp8",
+        ),
+        (
+            json!({"quant_method": "bitsandbytes", "load_in_4bit": true}),
+            "quant_method bitsandbytes, load_in_4bit true",
+        ),
+        (json!({}), "by an unnamed method"),
+    ] {
+        let mut fixture = Fixture::new();
+        fixture.config["quantization_config"] = scheme;
+        match fixture.write().refused("auto") {
+            ConvertError::QuantizedSource { scheme, .. } => assert_eq!(scheme, named),
+            other => panic!("{other}"),
+        }
+    }
+    let fixture = Fixture::new();
+    fs::write(
+        fixture.path("hf_quant_config.json"),
+        r#"{"quantization": {"quant_algo": "NVFP4"}}"#,
+    )
+    .unwrap();
+    let error = fixture.write().refused("auto").to_string();
+    assert!(
+        error.ends_with("the checkpoint is quantized already (quant_algo NVFP4)"),
+        "{error}"
+    );
+    // A quantized tensor without a word about it.
+    let mut fixture = Fixture::new();
+    let name = "model.layers.1.mlp.up_proj.weight";
+    let (_, shape, _) = fixture.tensors[name].clone();
+    fixture
+        .tensors
+        .insert(name.to_owned(), (Dtype::F8_E4M3, shape, vec![0; 512 * 256]));
+    let error = fixture.write().refused("auto").to_string();
+    assert_eq!(
+        error,
+        "tensor `model.layers.1.mlp.up_proj.weight` has elements of type F8_E4M3, which cannot be converted"
+    );
+}
+
+/// Case B28: bits 0x4789 are 70144, beyond the largest f16 of 65504.
+#[test]
+fn values_beyond_f16_are_an_error_that_suggests_bf16() {
+    let mut fixture = Fixture::new();
+    let bytes = &mut fixture
+        .tensors
+        .get_mut("model.layers.2.mlp.down_proj.weight")
+        .unwrap()
+        .2;
+    bytes[100..102].copy_from_slice(&0x4789u16.to_le_bytes());
+    bytes[200_000..200_002].copy_from_slice(&0xc789u16.to_le_bytes());
+    let error = fixture.write().refused("f16");
+    assert_eq!(
+        error.to_string(),
+        "tensor `blk.2.ffn_down.weight`: 2 values exceed the range of f16 (largest magnitude 7.0144e4)"
+    );
+    assert!(error.hint().unwrap().contains("--outtype bf16"));
+    fixture.converted("bf16");
+    fixture.converted("f32");
+}
+
+/// Case B32.
+#[test]
+fn index_and_files_must_agree() {
+    let fixture = Fixture::new();
+    fixture.write_sharded();
+    let second = "model-00002-of-00003.safetensors";
+    let kept = fs::read(fixture.path(second)).unwrap();
+    fs::remove_file(fixture.path(second)).unwrap();
+    match fixture.refused("auto") {
+        ConvertError::MissingShards { files, .. } => assert_eq!(files, [second]),
+        other => panic!("{other}"),
+    }
+    fs::write(fixture.path(second), kept).unwrap();
+    let mut index = fixture.index();
+    index["weight_map"]["model.norm.weight"] = json!(second);
+    fixture.write_index(&index);
+    let error = fixture.refused("auto").to_string();
+    assert!(
+        error.ends_with(
+            "the index places tensor `model.norm.weight` in model-00002-of-00003.safetensors, but it is in \
+             model-00003-of-00003.safetensors"
+        ),
+        "{error}"
+    );
+    index["weight_map"]
+        .as_object_mut()
+        .unwrap()
+        .remove("model.norm.weight");
+    fixture.write_index(&index);
+    let error = fixture.refused("auto").to_string();
+    assert!(
+        error.contains("places tensor `model.norm.weight` in no file, but it is in"),
+        "{error}"
+    );
+    index["weight_map"]["model.norm.weight"] = json!("model-00003-of-00003.safetensors");
+    index["weight_map"]["model.ghost.weight"] = json!(second);
+    fixture.write_index(&index);
+    assert!(
+        fixture
+            .refused("auto")
+            .to_string()
+            .contains("`model.ghost.weight`")
+    );
+    for leads_away in [
+        json!("../model.safetensors"),
+        json!("/etc/passwd"),
+        json!(7),
+        json!(""),
+    ] {
+        index["weight_map"]["model.norm.weight"] = leads_away;
+        fixture.write_index(&index);
+        assert!(matches!(fixture.refused("auto"), ConvertError::Json { .. }));
+    }
+    fixture.write_index(&json!({}));
+    assert!(
+        fixture
+            .refused("auto")
+            .to_string()
+            .ends_with("no `weight_map` from tensors to files")
+    );
+}
+
+/// Case B34.
+#[test]
+fn tied_embeddings_are_stored_once() {
+    let mut fixture = Fixture::new();
+    let embeddings = fixture.tensors[EMBEDDINGS].clone();
+    fixture
+        .tensors
+        .insert("lm_head.weight".to_owned(), embeddings);
+    let (report, _keep) = fixture.write().converted("bf16");
+    assert_eq!(
+        (report.n_tensors, report.left_out_tensors.as_slice()),
+        (38, &["lm_head.weight".to_owned()][..])
+    );
+    fixture.tensors.get_mut("lm_head.weight").unwrap().2[7] ^= 1;
+    let (report, _keep) = fixture.write().converted("bf16");
+    assert_eq!(report.n_tensors, 39);
+    assert!(
+        report.warnings[0].contains("`lm_head.weight` differs"),
+        "{:?}",
+        report.warnings
+    );
+    fixture.config["tie_word_embeddings"] = json!(false);
+    let (report, _keep) = fixture.write().converted("bf16");
+    assert_eq!((report.n_tensors, report.warnings.len()), (39, 0));
+}
+
+#[test]
+fn missing_misshapen_and_unknown_tensors_are_named() {
+    let mut fixture = Fixture::new();
+    let name = "model.layers.3.self_attn.v_proj.weight";
+    let tensor = fixture.tensors.remove(name).unwrap();
+    assert_eq!(
+        fixture.write().refused("auto").to_string(),
+        "the checkpoint has no tensor `model.layers.3.self_attn.v_proj.weight` (for `blk.3.attn_v.weight` of shape [256, 128])"
+    );
+    fixture.tensors.insert(
+        name.to_owned(),
+        (tensor.0, vec![256, 128], tensor.2.clone()),
+    );
+    assert_eq!(
+        fixture.write().refused("auto").to_string(),
+        "tensor `model.layers.3.self_attn.v_proj.weight` has shape [256, 128], expected [128, 256]"
+    );
+    fixture.tensors.insert(name.to_owned(), tensor);
+    let scale = (Dtype::F32, vec![1], vec![0; 4]);
+    fixture
+        .tensors
+        .insert("model.layers.0.self_attn.secret".to_owned(), scale.clone());
+    fixture.tensors.insert(
+        "model.layers.0.self_attn.rotary_emb.inv_freq".to_owned(),
+        scale,
+    );
+    let (report, _keep) = fixture.write().converted("auto");
+    assert_eq!(report.unknown_tensors, ["model.layers.0.self_attn.secret"]);
+    assert_eq!(
+        report.left_out_tensors,
+        ["model.layers.0.self_attn.rotary_emb.inv_freq"]
+    );
+    assert!(
+        report.warnings[0].contains("model.layers.0.self_attn.secret"),
+        "{:?}",
+        report.warnings
+    );
+}
+
+#[test]
+fn files_that_are_something_else_are_told_apart() {
+    let fixture = Fixture::new();
+    fixture.write();
+    let sound = fs::read(fixture.path("model.safetensors")).unwrap();
+    let mut longer = sound.clone();
+    longer.push(0);
+    let cases: [(&[u8], &str); 9] = [
+        (b"", "it has only 0 bytes"),
+        (
+            b"GGUF\x03\0\0\0\0\0\0\0",
+            "it is a GGUF file under another name",
+        ),
+        (
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "it is a Git LFS pointer",
+        ),
+        (b"<!DOCTYPE html><html></html>", "it is a web page"),
+        (b"PK\x03\x04\x00\x00\x08\x08aaaa", "it is a zip archive"),
+        (
+            b"\xff\xff\xff\xff\xff\xff\xff\x7f{}",
+            "a header of 9223372036854775807 bytes in a file of 10",
+        ),
+        (b"\x02\0\0\0\0\0\0\0[]", "header: "),
+        (
+            &sound[..sound.len() - 1],
+            "the header describes 5251544 bytes, the file has 5251543",
+        ),
+        (
+            &longer,
+            "the header describes 5251544 bytes, the file has 5251545",
+        ),
+    ];
+    for (bytes, reason) in cases {
+        fs::write(fixture.path("model.safetensors"), bytes).unwrap();
+        let error = fixture.refused("auto").to_string();
+        assert!(error.contains(reason), "{error} / {reason}");
+    }
+    for header in [
+        r#"{"a":{"dtype":"F32","shape":[18446744073709551615,2],"data_offsets":[0,8]}}"#,
+        r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#,
+        r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,18446744073709551615]}}"#,
+        r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#,
+        r#"{"a":{"dtype":"Q9","shape":[2],"data_offsets":[0,8]}}"#,
+    ] {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(&[0; 8]);
+        fs::write(fixture.path("model.safetensors"), bytes).unwrap();
+        assert!(
+            matches!(fixture.refused("auto"), ConvertError::Safetensors { .. }),
+            "{header}"
+        );
+    }
+}
+
+#[test]
+fn folders_that_are_no_checkpoint_say_what_is_missing() {
+    let fixture = Fixture::new();
+    assert!(
+        fixture
+            .refused("auto")
+            .to_string()
+            .ends_with("no config.json in this folder")
+    );
+    fs::write(fixture.path("config.json"), fixture.config.to_string()).unwrap();
+    assert!(
+        fixture
+            .refused("auto")
+            .to_string()
+            .ends_with("no model*.safetensors in this folder")
+    );
+    fs::write(fixture.path("pytorch_model.bin"), "PK").unwrap();
+    assert!(
+        fixture
+            .refused("auto")
+            .to_string()
+            .contains("PyTorch's .bin and .pth files are not read")
+    );
+    let mut unknown = Fixture::new();
+    unknown.config["architectures"] = json!(["Gpt9ForCausalLM"]);
+    let error = unknown.write().refused("auto").to_string();
+    assert!(
+        error.starts_with("architecture `Gpt9ForCausalLM` is not supported (supported: "),
+        "{error}"
+    );
+    let file = ConvertOptions::new(fixture.path("config.json"));
+    assert!(matches!(
+        convert(&file, &mut |_| {}),
+        Err(ConvertError::NotAFolder { .. })
+    ));
+    assert!(
+        OutputType::parse("q9_9")
+            .unwrap_err()
+            .to_string()
+            .contains("known: auto, ")
+    );
+}
