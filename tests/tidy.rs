@@ -328,21 +328,24 @@ fn long_things_are_found() {
 
 // Registries.
 
-/// Files of a registry folder that their registry does not name.
+/// Files of a registry folder that their registry does not name. What entries of the folder share is no entry: it is
+/// imported by its neighbours.
 fn unregistered(folder: &Path, registry: &str) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
-    let read = |name: &str| {
-        let path = folder.join(name);
-        Source::new(
-            &path.to_string_lossy(),
-            &std::fs::read_to_string(&path).unwrap_or_default(),
-        )
-    };
-    let (modules, registry_source) = (read("mod.rs"), read(registry));
+    let (modules, registry_source) = (
+        read_source(&folder.join("mod.rs")),
+        read_source(&folder.join(registry)),
+    );
+    let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let neighbours: Vec<Source> = paths
+        .iter()
+        .filter(|path| path.is_file())
+        .map(|path| read_source(path))
+        .collect();
     let mut violations = Vec::new();
-    for path in entries.flatten().map(|entry| entry.path()) {
+    for path in &paths {
         let Some(name) = path
             .file_stem()
             .map(|stem| stem.to_string_lossy().to_string())
@@ -354,15 +357,24 @@ fn unregistered(folder: &Path, registry: &str) -> Vec<String> {
         }
         let declared = modules.code.contains(&format!("mod {name};"));
         let entry = [format!("{name}::"), format!("::{}", name.to_uppercase())];
-        if !declared
-            || !entry
-                .iter()
-                .any(|entry| !registry_source.words(entry).is_empty())
-        {
+        let registered = entry
+            .iter()
+            .any(|entry| !registry_source.words(entry).is_empty());
+        let shared = neighbours
+            .iter()
+            .any(|other| !other.words(&format!("super::{name}")).is_empty());
+        if !declared || !(registered || shared) {
             violations.push(format!("{}: not registered in {registry}", path.display()));
         }
     }
     violations
+}
+
+fn read_source(path: &Path) -> Source {
+    Source::new(
+        &path.to_string_lossy(),
+        &std::fs::read_to_string(path).unwrap_or_default(),
+    )
 }
 
 /// Rust files that no `mod` line names: they would not even be compiled.
@@ -419,10 +431,11 @@ fn an_unregistered_file_is_found() {
         std::fs::write(folder.path().join(name), text).expect("it can be written")
     };
     write("q4_k.rs", "");
-    write("q5_k.rs", "");
+    write("q5_k.rs", "use super::lanes;");
+    write("lanes.rs", "");
     write(
         "mod.rs",
-        "mod q4_k;\nmod q5_k;\nconst ALL: &[Format] = &[q4_k::FORMAT];\n// q5_k::FORMAT",
+        "mod lanes;\nmod q4_k;\nmod q5_k;\nconst ALL: &[Format] = &[q4_k::FORMAT];\n// q5_k::FORMAT",
     );
     let found = unregistered(folder.path(), "mod.rs");
     assert_eq!(found.len(), 1, "{found:?}");

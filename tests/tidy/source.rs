@@ -34,7 +34,7 @@ impl Source {
         let (code, comments) = blank(text);
         let is_test_file = path
             .split('/')
-            .any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "fuzz"));
+            .any(|part| matches!(part, "tests" | "tests.rs" | "examples" | "benches" | "fuzz"));
         let test_code = if is_test_file {
             std::iter::once(0..code.len()).collect()
         } else {
