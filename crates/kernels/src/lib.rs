@@ -24,7 +24,7 @@ pub use activations::{Activations, prepare};
 pub use attention::{AttentionBatch, AttentionShape, CacheView, attention};
 pub use error::KernelError;
 pub use isa::{Isa, isa, select_isa};
-pub use matmul::{matmul, supports};
+pub use matmul::{MatrixProduct, matmul, matmul_many, supports};
 pub use pool::Pool;
 pub use split::{RowTile, for_each_chunk, for_each_row_tile};
 pub use vector::*;

@@ -4,8 +4,8 @@ use gristmill_quant::TensorType;
 
 use crate::activations::Activations;
 use crate::error::check_length;
-use crate::split::for_each_row_tile;
-use crate::table::{Kernels, Product, ProductKernel, kernels};
+use crate::split::{RowTile, RowTiles};
+use crate::table::{Kernels, Product, kernels};
 use crate::{KernelError, Pool, plain};
 
 /// Whether [`matmul`] takes weights of this type.
@@ -34,6 +34,32 @@ pub fn matmul(
     matmul_with(kernels(), pool, ty, weights, n, n_rows, activations, out)
 }
 
+/// One of several products with the same columns.
+pub struct MatrixProduct<'a> {
+    /// Type of the weights.
+    pub ty: TensorType,
+    /// The rows of the weights.
+    pub weights: &'a [u8],
+    /// Their number.
+    pub n_rows: usize,
+    /// [n_rows, n_columns]
+    pub out: &'a mut [f32],
+}
+
+/// Several products with the same prepared columns of `n` elements, shared among the threads as one job: queries, keys
+/// and values of a single token are too little work for three jobs. The bits are those of [`matmul`].
+///
+/// # Errors
+/// As [`matmul`]; then no output is whole.
+pub fn matmul_many<'a>(
+    pool: &Pool,
+    n: usize,
+    activations: &Activations,
+    products: impl IntoIterator<Item = MatrixProduct<'a>>,
+) -> Result<(), KernelError> {
+    many_with(kernels(), pool, n, activations, products)
+}
+
 #[expect(
     clippy::too_many_arguments,
     reason = "the table is the only addition to the public function"
@@ -48,68 +74,158 @@ pub(crate) fn matmul_with(
     activations: &Activations,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    if !supports(ty) {
-        return Err(KernelError::UnsupportedType { ty });
-    }
-    if !activations.is_for(ty) {
-        return Err(KernelError::Layout { ty });
-    }
-    let row_bytes = usize::try_from(ty.row_bytes(n as u64)?).unwrap_or(usize::MAX);
-    check_length("weights", weights.len(), row_bytes.saturating_mul(n_rows))?;
-    check_length("activation column", activations.n, n)?;
-    check_length(
-        "product",
-        out.len(),
-        n_rows.saturating_mul(activations.n_columns),
-    )?;
-    if n == 0 {
-        out.fill(0.0);
-        return Ok(());
-    }
-    let product = Product {
+    let product = MatrixProduct {
         ty,
         weights,
-        row_bytes,
-        n,
-        activations,
+        n_rows,
+        out,
     };
-    let plain = ProductKernel {
-        ty,
-        run: plain::product,
-        row_step: 1,
-    };
-    let kernel = kernels
-        .products
-        .iter()
-        .find(|kernel| kernel.ty == ty)
-        .unwrap_or(&plain);
-    let tile = tile_shape(pool, n, n_rows, activations.n_columns, kernel.row_step);
-    for_each_row_tile(pool, out, n_rows, tile, |mut tile| {
-        (kernel.run)(&product, &mut tile)
-    });
-    Ok(())
+    many_with(kernels, pool, n, activations, [product])
+}
+
+/// Products that make one job; more are done in several.
+const PRODUCTS_PER_JOB: usize = 4;
+
+pub(crate) fn many_with<'a>(
+    kernels: &Kernels,
+    pool: &Pool,
+    n: usize,
+    activations: &Activations,
+    products: impl IntoIterator<Item = MatrixProduct<'a>>,
+) -> Result<(), KernelError> {
+    let mut products = products.into_iter();
+    loop {
+        // An array, so that a step of decoding allocates nothing.
+        let mut parts = [const { None }; PRODUCTS_PER_JOB];
+        for (part, product) in parts.iter_mut().zip(&mut products) {
+            *part = Some(Part::new(kernels, n, activations, product)?);
+        }
+        if parts[0].is_none() {
+            return Ok(());
+        }
+        run_parts(pool, parts);
+    }
+}
+
+/// A checked product, and where it goes.
+struct Part<'a> {
+    product: Product<'a>,
+    run: fn(&Product<'_>, &mut RowTile<'_>),
+    row_step: usize,
+    n_rows: usize,
+    out: &'a mut [f32],
+}
+
+impl<'a> Part<'a> {
+    fn new(
+        kernels: &Kernels,
+        n: usize,
+        activations: &'a Activations,
+        product: MatrixProduct<'a>,
+    ) -> Result<Self, KernelError> {
+        let MatrixProduct {
+            ty,
+            weights,
+            n_rows,
+            out,
+        } = product;
+        if !supports(ty) {
+            return Err(KernelError::UnsupportedType { ty });
+        }
+        if !activations.is_for(ty) {
+            return Err(KernelError::Layout { ty });
+        }
+        let row_bytes = usize::try_from(ty.row_bytes(n as u64)?).unwrap_or(usize::MAX);
+        check_length("weights", weights.len(), row_bytes.saturating_mul(n_rows))?;
+        check_length("activation column", activations.n, n)?;
+        check_length(
+            "product",
+            out.len(),
+            n_rows.saturating_mul(activations.n_columns),
+        )?;
+        let kernel = kernels.products.iter().find(|kernel| kernel.ty == ty);
+        let (run, row_step): (fn(&Product<'_>, &mut RowTile<'_>), _) =
+            kernel.map_or((plain::product, 1), |kernel| (kernel.run, kernel.row_step));
+        let product = Product {
+            ty,
+            weights,
+            row_bytes,
+            n,
+            activations,
+        };
+        if n == 0 {
+            out.fill(0.0);
+            return Ok(Self {
+                product,
+                run,
+                row_step,
+                n_rows: 0,
+                out: &mut [],
+            });
+        }
+        Ok(Self {
+            product,
+            run,
+            row_step,
+            n_rows,
+            out,
+        })
+    }
+
+    /// Multiplications of the whole product.
+    fn work(&self) -> usize {
+        self.product.n.saturating_mul(self.out.len())
+    }
 }
 
 /// Multiplications that make a chunk worth handing out.
-const CHUNK_WORK: usize = 1 << 17;
+const CHUNK_WORK: usize = 1 << 15;
 /// Chunks per thread, so that a thread that loses its core holds up little.
 const CHUNKS_PER_THREAD: usize = 8;
 
+/// Cuts all products into tiles and shares these among the threads.
+fn run_parts(pool: &Pool, parts: [Option<Part<'_>>; PRODUCTS_PER_JOB]) {
+    let work = parts
+        .iter()
+        .flatten()
+        .map(Part::work)
+        .fold(0, usize::saturating_add);
+    let chunk_work = match pool.n_threads() {
+        1 => usize::MAX,
+        n_threads => CHUNK_WORK.max(work / (n_threads * CHUNKS_PER_THREAD)),
+    };
+    let mut first = 0;
+    let parts = parts.map(|part| {
+        part.map(|part| {
+            let tile = tile_shape(&part, chunk_work);
+            let tiles = RowTiles::new(part.out, part.n_rows, tile);
+            first += tiles.len();
+            (part.product, part.run, first - tiles.len(), tiles)
+        })
+    });
+    pool.run(first, |index| {
+        let holds =
+            |first: usize, tiles: &RowTiles<'_>| (first..first + tiles.len()).contains(&index);
+        let part = parts
+            .iter()
+            .flatten()
+            .find(|(_, _, first, tiles)| holds(*first, tiles));
+        if let Some((product, run, first, tiles)) = part {
+            // SAFETY: the pool calls this once for each index, and the parts' ranges of indices do not overlap.
+            run(product, &mut unsafe { tiles.tile(index - first) });
+        }
+    });
+}
+
 /// Rows and columns of one chunk: all columns unless that leaves too few chunks.
-fn tile_shape(
-    pool: &Pool,
-    n: usize,
-    n_rows: usize,
-    n_columns: usize,
-    row_step: usize,
-) -> (usize, usize) {
-    if pool.n_threads() == 1 {
-        return (n_rows, n_columns);
-    }
-    let work = n.saturating_mul(n_rows).saturating_mul(n_columns);
-    let n_chunks = (work / CHUNK_WORK).clamp(1, pool.n_threads() * CHUNKS_PER_THREAD);
-    let rows = n_rows.div_ceil(n_chunks).next_multiple_of(row_step);
-    let down = n_rows.div_ceil(rows);
-    let across = n_chunks.div_ceil(down).min(n_columns);
+fn tile_shape(part: &Part<'_>, chunk_work: usize) -> (usize, usize) {
+    let n_columns = part.out.len().checked_div(part.n_rows).unwrap_or(0);
+    let n_chunks = (part.work() / chunk_work).max(1);
+    let rows = part
+        .n_rows
+        .div_ceil(n_chunks)
+        .next_multiple_of(part.row_step);
+    let down = part.n_rows.div_ceil(rows.max(1)).max(1);
+    let across = n_chunks.div_ceil(down).clamp(1, n_columns.max(1));
     (rows, n_columns.div_ceil(across))
 }

@@ -77,6 +77,66 @@ impl RowTile<'_> {
     }
 }
 
+/// An output [n_rows, n_columns] (row index contiguous) cut into tiles, to be handed out by index.
+pub(crate) struct RowTiles<'a> {
+    base: SendPtr<f32>,
+    n_rows: usize,
+    n_columns: usize,
+    tile_rows: usize,
+    tile_columns: usize,
+    borrow: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> RowTiles<'a> {
+    /// Tiles have `tile_rows` x `tile_columns` elements, fewer at the borders (0 is taken as 1). Tiles of the same rows
+    /// follow each other.
+    ///
+    /// # Panics
+    /// If the length of `out` is no multiple of `n_rows`.
+    pub fn new(
+        out: &'a mut [f32],
+        n_rows: usize,
+        (tile_rows, tile_columns): (usize, usize),
+    ) -> Self {
+        assert!(
+            out.is_empty() || (n_rows > 0 && out.len().is_multiple_of(n_rows)),
+            "an output of {} elements has no rows of {n_rows}",
+            out.len()
+        );
+        let n_columns = out.len().checked_div(n_rows).unwrap_or(0);
+        Self {
+            base: SendPtr(out.as_mut_ptr()),
+            n_rows: if n_columns == 0 { 0 } else { n_rows },
+            n_columns,
+            tile_rows: tile_rows.clamp(1, n_rows.max(1)),
+            tile_columns: tile_columns.clamp(1, n_columns.max(1)),
+            borrow: PhantomData,
+        }
+    }
+
+    /// Number of tiles.
+    pub fn len(&self) -> usize {
+        self.n_rows.div_ceil(self.tile_rows) * self.n_columns.div_ceil(self.tile_columns)
+    }
+
+    /// One tile.
+    ///
+    /// # Safety
+    /// `index` is below [`len`](Self::len), and no other tile of this index is alive.
+    pub unsafe fn tile(&self, index: usize) -> RowTile<'_> {
+        let across = self.n_columns.div_ceil(self.tile_columns);
+        let row = index / across * self.tile_rows;
+        let column = index % across * self.tile_columns;
+        RowTile {
+            base: self.base.get(),
+            n_rows: self.n_rows,
+            rows: row..(row + self.tile_rows).min(self.n_rows),
+            columns: column..(column + self.tile_columns).min(self.n_columns),
+            borrow: PhantomData,
+        }
+    }
+}
+
 /// Cuts an output [n_rows, n_cols] (row index contiguous) into tiles and calls `job(tile)` once for each.
 ///
 /// Tiles have `tile_rows` x `tile_columns` elements, fewer at the borders (0 is taken as 1). Tiles of the same rows
@@ -88,29 +148,13 @@ pub fn for_each_row_tile(
     pool: &Pool,
     out: &mut [f32],
     n_rows: usize,
-    (tile_rows, tile_columns): (usize, usize),
+    tile: (usize, usize),
     job: impl Fn(RowTile<'_>) + Sync,
 ) {
     if n_rows == 0 || out.is_empty() {
         return;
     }
-    assert!(
-        out.len().is_multiple_of(n_rows),
-        "an output of {} elements has no rows of {n_rows}",
-        out.len()
-    );
-    let n_columns = out.len() / n_rows;
-    let (tile_rows, tile_columns) = (tile_rows.clamp(1, n_rows), tile_columns.clamp(1, n_columns));
-    let (down, across) = (n_rows.div_ceil(tile_rows), n_columns.div_ceil(tile_columns));
-    let base = SendPtr(out.as_mut_ptr());
-    pool.run(down * across, |index| {
-        let (row, column) = (index / across * tile_rows, index % across * tile_columns);
-        job(RowTile {
-            base: base.get(),
-            n_rows,
-            rows: row..(row + tile_rows).min(n_rows),
-            columns: column..(column + tile_columns).min(n_columns),
-            borrow: PhantomData,
-        });
-    });
+    let tiles = RowTiles::new(out, n_rows, tile);
+    // SAFETY: the pool calls this once for each index below the number of tiles.
+    pool.run(tiles.len(), |index| job(unsafe { tiles.tile(index) }));
 }

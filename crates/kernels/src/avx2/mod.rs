@@ -1,6 +1,9 @@
 //! x86-64 with AVX2, FMA and F16C.
 
-#![allow(clippy::needless_range_loop, reason = "one index walks several arrays of registers")]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "one index walks several arrays of registers"
+)]
 
 mod bf16;
 mod f16;

@@ -2,7 +2,7 @@ use gristmill_quant::TensorType;
 
 use super::{Random, tables};
 use crate::activations::prepare_with;
-use crate::matmul::matmul_with;
+use crate::matmul::{MatrixProduct, matmul_many, matmul_with};
 use crate::table::Kernels;
 use crate::{Activations, KernelError, Pool};
 
@@ -274,6 +274,55 @@ fn not_a_number_stays_visible() {
                 x[7] = bad;
                 let out = product(kernels, &pool, ty, &weights, n, &x);
                 assert!(out.iter().all(|x| !x.is_finite()), "{ty} {}", kernels.isa);
+            }
+        }
+    }
+}
+
+#[test]
+fn several_products_are_the_single_ones() {
+    let n = 512;
+    let mut random = Random::new(9);
+    for n_columns in [0, 1, 9] {
+        let x = random.floats(n * n_columns);
+        for pool in [Pool::new(1), Pool::new(3)] {
+            let mut activations = Activations::new();
+            crate::prepare(
+                &pool,
+                gristmill_quant::Q4_K,
+                &x,
+                n,
+                n_columns,
+                &mut activations,
+            )
+            .unwrap();
+            // More than fit one job; one has no rows.
+            let matrices: Vec<_> = [200, 8, 0, 77, 1, 160]
+                .into_iter()
+                .zip(types().filter(|ty| ty.is_quantized()))
+                .map(|(n_rows, ty)| (ty, n_rows, random_rows(ty, n, n_rows, &mut random)))
+                .collect();
+            let mut together: Vec<_> = matrices
+                .iter()
+                .map(|(_, n_rows, _)| vec![f32::NAN; n_rows * n_columns])
+                .collect();
+            let products =
+                matrices
+                    .iter()
+                    .zip(&mut together)
+                    .map(|((ty, n_rows, weights), out)| MatrixProduct {
+                        ty: *ty,
+                        weights,
+                        n_rows: *n_rows,
+                        out,
+                    });
+            matmul_many(&pool, n, &activations, products).unwrap();
+            for ((ty, n_rows, weights), together) in matrices.iter().zip(&together) {
+                let mut alone = vec![f32::NAN; n_rows * n_columns];
+                crate::matmul(&pool, *ty, weights, n, *n_rows, &activations, &mut alone).unwrap();
+                let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(together), bits(&alone), "{ty}");
+                assert!(alone.iter().all(|x| x.is_finite()));
             }
         }
     }

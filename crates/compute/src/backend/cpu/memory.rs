@@ -133,6 +133,11 @@ impl Buffers {
         }
     }
 
+    /// Whether a buffer is imported memory, which needs no lock.
+    pub fn is_region(&self, buffer: BufferId) -> bool {
+        matches!(self.get(buffer), Ok(Buffer::Region(_)))
+    }
+
     fn get(&self, buffer: BufferId) -> Result<&Buffer, ComputeError> {
         let unknown = ComputeError::UnknownBuffer {
             backend: NAME,

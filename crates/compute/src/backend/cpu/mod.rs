@@ -123,9 +123,16 @@ impl Backend for CpuBackend {
             inputs,
         };
         scratch.prepared.forget();
-        for step in &segment.steps {
-            run.step(step, &mut values, &mut scratch)?;
+        let mut steps = segment.steps.as_slice();
+        while let [step, rest @ ..] = steps {
+            let n_products = run.products(steps, &mut values, &mut scratch.prepared)?;
+            if n_products > 0 {
+                steps = &steps[n_products..];
+                continue;
+            }
+            run.step(step, &mut values, &mut scratch.frequencies)?;
             scratch.prepared.written(step.output);
+            steps = rest;
         }
         Ok(())
     }
@@ -136,7 +143,7 @@ impl Run<'_> {
         &self,
         step: &Step,
         values: &mut [f32],
-        scratch: &mut Scratch,
+        frequencies: &mut Vec<f32>,
     ) -> Result<(), ComputeError> {
         if step.output.len == 0 && !matches!(step.op, Op::StoreKv(_)) {
             return Ok(());
@@ -144,7 +151,6 @@ impl Run<'_> {
         match &step.op {
             Op::Embed(op) => self.embed(op, output(step, values)?),
             Op::SelectOutputs => self.select_outputs(step, values),
-            Op::MatMul(op) => self.matmul(op, step, values, &mut scratch.prepared),
             Op::AddRow(op) => self.with_row(step, &op.row, values, kernels::add_assign),
             Op::MulRow(op) => self.with_row(step, &op.row, values, kernels::mul_assign),
             Op::Add => self.binary(step, values, kernels::add_assign),
@@ -155,14 +161,12 @@ impl Run<'_> {
             Op::Glu(op) => self.glu(step, op.activation, values),
             Op::RmsNorm(op) => self.rms_norm(op, step, values),
             Op::LayerNorm(op) => self.layer_norm(op, step, values),
-            Op::RopeTable(op) => {
-                self.rope_table(op, output(step, values)?, &mut scratch.frequencies)
-            }
+            Op::RopeTable(op) => self.rope_table(op, output(step, values)?, frequencies),
             Op::Rotate(op) => self.rotate(op, step, values),
             Op::StoreKv(op) => self.store(op, step, values),
             Op::Attend(op) => self.attend(op, step, values),
-            // Another name for the same elements; the plan makes no step of it.
-            Op::Reshape(_) => Ok(()),
+            // Products are done in groups before this; a reshape is another name for the same elements, and no step.
+            Op::MatMul(_) | Op::Reshape(_) => Ok(()),
         }
     }
 }
