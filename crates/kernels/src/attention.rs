@@ -5,7 +5,7 @@ use std::ops::Range;
 use gristmill_quant::{F16, F32, TensorType};
 
 use crate::error::check_length;
-use crate::split::SendPtr;
+use crate::split::{SendPtr, for_each_chunk};
 use crate::table::{Kernels, kernels};
 use crate::{KernelError, Pool};
 
@@ -56,80 +56,144 @@ pub struct CacheView<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Attention kernel of one instruction set.
+/// Attention kernels of one instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct AttentionKernels {
-    /// All queries of the block.
-    pub block: fn(&QueryBlock<'_>, &mut Scratch),
+    /// Attends to one page of the cache: writes what [`Partial`] holds for every query of the block that sees the page.
+    pub page: fn(&QueryBlock<'_>, page_index: usize, &mut Scratch),
+    /// sum = sum * a + x * b.
+    pub blend: fn(sum: &mut [f32], a: f32, x: &[f32], b: f32),
     /// Queries (tokens times heads) that a block should hold at most.
     pub queries_max: usize,
 }
 
 /// Consecutive tokens of one sequence and the query heads of one key/value head.
+///
+/// Its queries are numbered token by token, heads inside.
 pub(crate) struct QueryBlock<'a> {
     pub shape: &'a AttentionShape,
     pub batch: &'a AttentionBatch<'a>,
     pub k: CacheView<'a>,
     pub v: CacheView<'a>,
     pub head_kv: usize,
-    pub heads: Range<usize>,
     pub tokens: Range<usize>,
     /// Past the last position that each token sees [n_tokens of the batch].
     pub ends: &'a [usize],
-    out: SendPtr<f32>,
 }
 
 /// Buffers of one thread.
 #[derive(Default)]
 pub(crate) struct Scratch {
+    /// For the kernel.
     pub keys: Vec<f32>,
     pub values: Vec<f32>,
     pub scores: Vec<f32>,
+    /// What the page gave.
+    pub partial: Partial,
+    /// What all pages so far gave.
+    running: Partial,
+}
+
+/// Of each query: with the scores s of some positions, max(s), sum(exp(s - max)) and the sum of exp(s - max) * value.
+#[derive(Default)]
+pub(crate) struct Partial {
+    pub maxima: Vec<f32>,
+    pub sums: Vec<f32>,
+    /// [value_dim, n_queries].
+    pub outputs: Vec<f32>,
+}
+
+impl Partial {
+    fn reset(&mut self, n_queries: usize, value_dim: usize) {
+        self.maxima.clear();
+        self.maxima.resize(n_queries, f32::NEG_INFINITY);
+        self.sums.clear();
+        self.sums.resize(n_queries, 0.0);
+        self.outputs.clear();
+        self.outputs.resize(n_queries * value_dim, 0.0);
+    }
 }
 
 impl<'a> QueryBlock<'a> {
-    /// The query of a head and a token [key_dim].
-    pub fn query(&self, head: usize, token: usize) -> &'a [f32] {
-        let dim = self.shape.key_dim;
-        &self.batch.q[(token * self.shape.n_head + head) * dim..][..dim]
+    pub fn heads_per_kv(&self) -> usize {
+        self.shape.n_head / self.shape.n_head_kv
     }
 
-    /// The positions that a token sees.
-    pub fn visible(&self, token: usize) -> Range<usize> {
-        let end = self.ends[token];
+    pub fn n_queries(&self) -> usize {
+        self.tokens.len() * self.heads_per_kv()
+    }
+
+    /// The token of a query.
+    pub fn token(&self, query: usize) -> usize {
+        self.tokens.start + query / self.heads_per_kv()
+    }
+
+    /// The place of a query among the heads of all tokens.
+    fn head_of_batch(&self, query: usize) -> usize {
+        let heads = self.heads_per_kv();
+        self.token(query) * self.shape.n_head + self.head_kv * heads + query % heads
+    }
+
+    /// A query's elements [key_dim].
+    pub fn query(&self, query: usize) -> &'a [f32] {
+        let dim = self.shape.key_dim;
+        &self.batch.q[self.head_of_batch(query) * dim..][..dim]
+    }
+
+    /// The slots of a page that a query sees.
+    pub fn slots(&self, query: usize, page_index: usize) -> Range<usize> {
+        let token = self.token(query);
+        let first = page_index * self.shape.page_len;
+        let inside = |position: usize| position.saturating_sub(first).min(self.shape.page_len);
+        inside(self.start(token))..inside(self.ends[token])
+    }
+
+    /// The first position that a token sees.
+    fn start(&self, token: usize) -> usize {
+        // Positions were checked not to be negative.
         let position = self.batch.positions[token] as usize;
         let start = self
             .shape
             .window
             .map_or(0, |window| (position + 1).saturating_sub(window));
-        start.min(end)..end
+        start.min(self.ends[token])
     }
 
-    /// The bytes of one page's keys of this head [key_dim, page_len].
+    /// The pages that some token sees.
+    fn pages(&self) -> Range<usize> {
+        let start = self
+            .tokens
+            .clone()
+            .map(|token| self.start(token))
+            .min()
+            .unwrap_or(0);
+        let end = self
+            .tokens
+            .clone()
+            .map(|token| self.ends[token])
+            .max()
+            .unwrap_or(0);
+        start / self.shape.page_len..end.div_ceil(self.shape.page_len)
+    }
+
+    /// The slots of a page that some query sees.
+    pub fn slots_of_all(&self, page_index: usize) -> Range<usize> {
+        let seen = (0..self.n_queries())
+            .step_by(self.heads_per_kv())
+            .map(|query| self.slots(query, page_index));
+        seen.filter(|slots| !slots.is_empty())
+            .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
+            .unwrap_or(0..0)
+    }
+
+    /// The bytes of one page's keys or values of this head [dim, page_len].
     pub fn page_of(&self, cache: CacheView<'a>, dim: usize, page_index: usize) -> &'a [u8] {
         let shape = self.shape;
+        // Sequence and page numbers were checked.
         let sequence = self.batch.sequences[self.tokens.start] as usize;
         let page = self.batch.page_table[sequence * self.batch.max_pages + page_index] as usize;
         let bytes = dim * shape.page_len * cache.ty.block_bytes();
         &cache.bytes[(page * shape.n_head_kv + self.head_kv) * bytes..][..bytes]
-    }
-
-    /// Where the result of a head and a token goes [value_dim].
-    #[expect(
-        clippy::mut_from_ref,
-        reason = "blocks own disjoint parts of the output"
-    )]
-    pub fn output(&self, head: usize, token: usize) -> &mut [f32] {
-        debug_assert!(self.heads.contains(&head) && self.tokens.contains(&token));
-        let dim = self.shape.value_dim;
-        // SAFETY: head and token are inside the batch, whose output length was checked; each pair belongs to one block,
-        // and kernels hold one result at a time.
-        unsafe {
-            std::slice::from_raw_parts_mut(
-                self.out.get().add((token * self.shape.n_head + head) * dim),
-                dim,
-            )
-        }
     }
 }
 
@@ -161,7 +225,6 @@ pub(crate) fn attention_with(
     v: CacheView<'_>,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    let n_tokens = batch.positions.len();
     check_shape(shape, batch, out.len())?;
     if out.is_empty() {
         return Ok(());
@@ -176,26 +239,127 @@ pub(crate) fn attention_with(
     check_pages(shape, batch, &ends, n_pages)?;
     let heads_per_kv = shape.n_head / shape.n_head_kv;
     let runs = token_runs(batch, (kernels.attention.queries_max / heads_per_kv).max(1));
-    let out = SendPtr(out.as_mut_ptr());
-    debug_assert_eq!(runs.last().map(|run| run.end), Some(n_tokens));
-    // The latest tokens see most: their blocks come first, so that no thread is left alone with a long one.
-    pool.run(runs.len() * shape.n_head_kv, |index| {
-        let run = &runs[runs.len() - 1 - index / shape.n_head_kv];
-        let head_kv = index % shape.n_head_kv;
-        let block = QueryBlock {
+    let blocks: Vec<QueryBlock<'_>> = runs
+        .iter()
+        // The latest tokens see most: their blocks come first, so that no thread is left alone with a long one.
+        .rev()
+        .flat_map(|run| (0..shape.n_head_kv).map(move |head_kv| (run, head_kv)))
+        .map(|(run, head_kv)| QueryBlock {
             shape,
             batch,
             k,
             v,
             head_kv,
-            heads: head_kv * heads_per_kv..(head_kv + 1) * heads_per_kv,
             tokens: run.clone(),
             ends: &ends,
-            out,
-        };
-        SCRATCH.with_borrow_mut(|scratch| (kernels.attention.block)(&block, scratch));
-    });
+        })
+        .collect();
+    let out = Output {
+        out: SendPtr(out.as_mut_ptr()),
+        value_dim: shape.value_dim,
+    };
+    if blocks.len() < pool.n_threads() * BLOCKS_PER_THREAD {
+        page_by_page(&kernels.attention, pool, &blocks, &out);
+    } else {
+        pool.run(blocks.len(), |index| {
+            whole_block(&kernels.attention, &blocks[index], &out)
+        });
+    }
     Ok(())
+}
+
+/// With fewer blocks than this per thread, pages are handed out one by one.
+const BLOCKS_PER_THREAD: usize = 4;
+
+/// Where results go.
+struct Output {
+    out: SendPtr<f32>,
+    value_dim: usize,
+}
+
+impl Output {
+    /// Writes the results of a block, whose queries belong to no other block.
+    fn write(&self, block: &QueryBlock<'_>, running: &Partial) {
+        let dim = self.value_dim;
+        for query in 0..block.n_queries() {
+            // SAFETY: the head is inside the batch, whose output length was checked, and no other block has it.
+            let out = unsafe {
+                std::slice::from_raw_parts_mut(
+                    self.out.get().add(block.head_of_batch(query) * dim),
+                    dim,
+                )
+            };
+            let sum = running.sums[query];
+            let factor = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+            out.iter_mut()
+                .zip(&running.outputs[query * dim..])
+                .for_each(|(out, x)| *out = x * factor);
+        }
+    }
+}
+
+fn whole_block(kernels: &AttentionKernels, block: &QueryBlock<'_>, out: &Output) {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let (n_queries, dim) = (block.n_queries(), block.shape.value_dim);
+        scratch.running.reset(n_queries, dim);
+        for page_index in block.pages() {
+            scratch.partial.reset(n_queries, dim);
+            (kernels.page)(block, page_index, scratch);
+            let Scratch {
+                running, partial, ..
+            } = scratch;
+            add_page(kernels, running, partial, dim);
+        }
+        out.write(block, &scratch.running);
+    });
+}
+
+/// As [`whole_block`] with the same operations on the same numbers, but the pages of a block go to all threads.
+fn page_by_page(kernels: &AttentionKernels, pool: &Pool, blocks: &[QueryBlock<'_>], out: &Output) {
+    let items: Vec<(usize, usize)> = blocks
+        .iter()
+        .enumerate()
+        .flat_map(|(index, block)| block.pages().map(move |page_index| (index, page_index)))
+        .collect();
+    let mut partials: Vec<Partial> = items.iter().map(|_| Partial::default()).collect();
+    for_each_chunk(pool, &mut partials, 1, |index, partial| {
+        let (block, page_index) = (&blocks[items[index].0], items[index].1);
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch
+                .partial
+                .reset(block.n_queries(), block.shape.value_dim);
+            (kernels.page)(block, page_index, scratch);
+            partial[0] = std::mem::take(&mut scratch.partial);
+        });
+    });
+    let mut running = Partial::default();
+    let mut partials = items.iter().zip(partials).peekable();
+    for (index, block) in blocks.iter().enumerate() {
+        running.reset(block.n_queries(), block.shape.value_dim);
+        while let Some((_, partial)) = partials.next_if(|(item, _)| item.0 == index) {
+            add_page(kernels, &mut running, &partial, block.shape.value_dim);
+        }
+        out.write(block, &running);
+    }
+}
+
+/// Joins two sets of positions, the second being the later page.
+fn add_page(kernels: &AttentionKernels, running: &mut Partial, partial: &Partial, dim: usize) {
+    let outputs = running
+        .outputs
+        .chunks_exact_mut(dim)
+        .zip(partial.outputs.chunks_exact(dim));
+    for (query, (output, page_output)) in outputs.enumerate() {
+        let (before, page) = (running.maxima[query], partial.maxima[query]);
+        if page == f32::NEG_INFINITY && partial.sums[query] == 0.0 {
+            continue;
+        }
+        let largest = before.max(page);
+        let (a, b) = ((before - largest).exp(), (page - largest).exp());
+        running.maxima[query] = largest;
+        running.sums[query] = running.sums[query] * a + partial.sums[query] * b;
+        (kernels.blend)(output, a, page_output, b);
+    }
 }
 
 thread_local! {

@@ -19,6 +19,8 @@ mod pool;
 mod split;
 mod table;
 mod vector;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use activations::{Activations, prepare};
 pub use attention::{AttentionBatch, AttentionShape, CacheView, attention};

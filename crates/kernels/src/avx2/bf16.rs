@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::float::{self, FloatWeights};
 use crate::split::RowTile;
 use crate::table::{Product, ProductKernel};
+use crate::x86::float::{self, FloatWeights};
 
 pub(super) const PRODUCT: ProductKernel = ProductKernel {
     ty: gristmill_quant::BF16,

@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::float::{self, FloatWeights};
-use super::lanes::load_f16;
 use crate::split::RowTile;
 use crate::table::{Product, ProductKernel};
+use crate::x86::float::{self, FloatWeights};
+use crate::x86::lanes::load_f16;
 
 pub(super) const PRODUCT: ProductKernel = ProductKernel {
     ty: gristmill_quant::F16,

@@ -5,12 +5,10 @@
     reason = "one index walks several arrays of registers"
 )]
 
+mod attention;
 mod bf16;
 mod f16;
 mod f32;
-mod float;
-mod lanes;
-mod panel;
 mod q2_k;
 mod q3_k;
 mod q4_0;
@@ -24,7 +22,6 @@ mod q8_0;
 mod quantize;
 mod vector;
 
-use crate::plain;
 use crate::table::Kernels;
 
 /// In use only where the CPU has AVX2, FMA and F16C.
@@ -48,5 +45,5 @@ pub(crate) static KERNELS: Kernels = Kernels {
     ],
     quantize: quantize::quantize,
     vector: vector::KERNELS,
-    ..plain::KERNELS
+    attention: attention::KERNELS,
 };

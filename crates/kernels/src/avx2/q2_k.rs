@@ -2,12 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use super::panel::{
+use crate::split::RowTile;
+use crate::table::{Product, ProductKernel};
+use crate::x86::panel::{
     self, BlockRows, Fine, Unpack, half_floats, high_bytes, high_nibbles, low_nibbles, shift,
     store_codes, store_floats, store_words, transpose, transpose_32,
 };
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
 
 pub(super) const PRODUCT: ProductKernel = ProductKernel {
     ty: gristmill_quant::Q2_K,

@@ -1,11 +1,11 @@
 //! Q4_0: see `gristmill_quant::block::BlockQ4_0` for the layout.
 
-use super::panel::{
+use crate::split::RowTile;
+use crate::table::{Product, ProductKernel};
+use crate::x86::panel::{
     self, BlockRows, Coarse, Unpack, half_floats, high_nibbles, low_nibbles, store_codes,
     store_floats, transpose,
 };
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
 
 pub(super) const PRODUCT: ProductKernel = ProductKernel {
     ty: gristmill_quant::Q4_0,

@@ -1,11 +1,11 @@
 //! Q4_1: see `gristmill_quant::block::BlockQ4_1` for the layout.
 
-use super::panel::{
+use crate::split::RowTile;
+use crate::table::{Product, ProductKernel};
+use crate::x86::panel::{
     self, BlockRows, Coarse, Unpack, half_float_pairs, high_nibbles, low_nibbles, store_codes,
     store_floats, transpose,
 };
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
 
 pub(super) const PRODUCT: ProductKernel = ProductKernel {
     ty: gristmill_quant::Q4_1,

@@ -1,11 +1,11 @@
 //! Q4_K: see `gristmill_quant::block::BlockQ4K` for the layout.
 
-use super::panel::{
+use crate::split::RowTile;
+use crate::table::{Product, ProductKernel};
+use crate::x86::panel::{
     self, BlockRows, Coarse, Unpack, high_nibbles, low_nibbles, six_bit_scales, store_codes,
     store_floats, transpose, transpose_32,
 };
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
 
 pub(super) const PRODUCT: ProductKernel = ProductKernel {
     ty: gristmill_quant::Q4_K,

@@ -2,12 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use super::panel::{
+use crate::split::RowTile;
+use crate::table::{Product, ProductKernel};
+use crate::x86::panel::{
     self, BlockRows, Coarse, Unpack, fifth_bits, half_float_pairs, high_nibbles, low_nibbles,
     store_codes, store_floats, transpose,
 };
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
 
 pub(super) const PRODUCT: ProductKernel = ProductKernel {
     ty: gristmill_quant::Q5_1,

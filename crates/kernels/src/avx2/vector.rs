@@ -3,9 +3,9 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{LANES, exp, load_f16, load_part, max_lanes, store_part, sum_lanes, tanh};
 use crate::plain;
 use crate::vector::VectorKernels;
+use crate::x86::lanes::{LANES, exp, load_f16, load_part, max_lanes, store_part, sum_lanes, tanh};
 
 pub(super) const KERNELS: VectorKernels = VectorKernels {
     dot,

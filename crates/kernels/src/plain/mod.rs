@@ -6,6 +6,7 @@ mod vector;
 
 use crate::table::Kernels;
 
+pub(crate) use attention::blend;
 pub(crate) use product::{product, scale_of};
 pub(crate) use vector::{GELU_CUBIC, SQRT_2_OVER_PI, rope_neox, rope_normal};
 

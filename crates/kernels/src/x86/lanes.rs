@@ -5,14 +5,14 @@
 use std::arch::x86_64::*;
 
 /// f32 lanes of one register.
-pub(super) const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 
 /// Loads `len` < 8 values, the other lanes zero.
 ///
 /// # Safety
 /// AVX2; `len` values at `x`.
 #[inline(always)]
-pub(super) unsafe fn load_part(x: *const f32, len: usize) -> __m256 {
+pub(crate) unsafe fn load_part(x: *const f32, len: usize) -> __m256 {
     // SAFETY: the mask keeps the load inside the caller's values.
     unsafe { _mm256_maskload_ps(x, part_mask(len)) }
 }
@@ -22,7 +22,7 @@ pub(super) unsafe fn load_part(x: *const f32, len: usize) -> __m256 {
 /// # Safety
 /// AVX2; room for `len` values at `x`.
 #[inline(always)]
-pub(super) unsafe fn store_part(x: *mut f32, len: usize, value: __m256) {
+pub(crate) unsafe fn store_part(x: *mut f32, len: usize, value: __m256) {
     // SAFETY: the mask keeps the store inside the caller's values.
     unsafe { _mm256_maskstore_ps(x, part_mask(len), value) }
 }
@@ -43,7 +43,7 @@ unsafe fn part_mask(len: usize) -> __m256i {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn sum_lanes(x: __m256) -> f32 {
+pub(crate) unsafe fn sum_lanes(x: __m256) -> f32 {
     // SAFETY: registers only; callers have AVX2.
     unsafe {
         let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
@@ -57,7 +57,7 @@ pub(super) unsafe fn sum_lanes(x: __m256) -> f32 {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn max_lanes(x: __m256) -> f32 {
+pub(crate) unsafe fn max_lanes(x: __m256) -> f32 {
     // SAFETY: registers only; callers have AVX2.
     unsafe {
         let x = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
@@ -73,7 +73,7 @@ pub(super) unsafe fn max_lanes(x: __m256) -> f32 {
 /// # Safety
 /// AVX2, FMA.
 #[inline(always)]
-pub(super) unsafe fn exp(x: __m256) -> __m256 {
+pub(crate) unsafe fn exp(x: __m256) -> __m256 {
     // SAFETY: registers only; callers have AVX2 and FMA.
     unsafe {
         // min and max return their second operand when one is NaN.
@@ -121,7 +121,7 @@ pub(super) unsafe fn exp(x: __m256) -> __m256 {
 /// # Safety
 /// AVX2, FMA.
 #[inline(always)]
-pub(super) unsafe fn tanh(x: __m256) -> __m256 {
+pub(crate) unsafe fn tanh(x: __m256) -> __m256 {
     // SAFETY: registers only; callers have AVX2 and FMA.
     unsafe {
         let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
@@ -156,7 +156,7 @@ pub(super) unsafe fn tanh(x: __m256) -> __m256 {
 /// # Safety
 /// AVX2, F16C; 16 bytes at `x`.
 #[inline(always)]
-pub(super) unsafe fn load_f16(x: *const u8) -> __m256 {
+pub(crate) unsafe fn load_f16(x: *const u8) -> __m256 {
     // SAFETY: 16 bytes are there; the load needs no alignment.
     unsafe { _mm256_cvtph_ps(_mm_loadu_si128(x.cast())) }
 }

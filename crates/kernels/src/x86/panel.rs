@@ -14,14 +14,14 @@ use crate::split::RowTile;
 use crate::table::Product;
 
 /// Rows side by side.
-pub(super) const ROWS: usize = 8;
+pub(crate) const ROWS: usize = 8;
 /// Columns that a pass over a panel takes together.
 const COLUMNS: usize = 4;
 /// Elements of a row in one panel: what eight rows make of it stays in the first-level cache.
 const PANEL_LEN: usize = 2048;
 
 /// Eight rows of 32 elements, ready to multiply.
-pub(super) trait Group: Copy {
+pub(crate) trait Group: Copy {
     /// Before it is written.
     const EMPTY: Self;
 
@@ -38,7 +38,7 @@ pub(super) trait Group: Copy {
 }
 
 /// Columns that are multiplied together.
-pub(super) struct Columns<const C: usize>([*const ActivationGroup; C]);
+pub(crate) struct Columns<const C: usize>([*const ActivationGroup; C]);
 
 impl<const C: usize> Columns<C> {
     /// Group `index` of column `c`.
@@ -102,7 +102,7 @@ unsafe fn load_words(x: &[i16; 2 * ROWS]) -> __m256i {
 /// `DEPTH` products of code pairs fit 16 bits when added: 8 for 4-bit codes, 4 for 5-bit codes.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-pub(super) struct Coarse<const DEPTH: usize, const OFFSET: i16, const MIN: bool> {
+pub(crate) struct Coarse<const DEPTH: usize, const OFFSET: i16, const MIN: bool> {
     pub codes: [[u8; 32]; 8],
     pub scale: [f32; ROWS],
     pub min: [f32; ROWS],
@@ -169,7 +169,7 @@ impl<const DEPTH: usize, const OFFSET: i16, const MIN: bool> Group for Coarse<DE
 /// nibbles can be added in 16 bits.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-pub(super) struct Bytes {
+pub(crate) struct Bytes {
     pub codes: [[u8; 32]; 16],
     pub scale: [f32; ROWS],
 }
@@ -220,7 +220,7 @@ impl Group for Bytes {
 /// `DEPTH` products of code pairs fit 16 bits when added: 2 for 6-bit codes, 4 for fewer.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-pub(super) struct Fine<const DEPTH: usize, const MIN: bool> {
+pub(crate) struct Fine<const DEPTH: usize, const MIN: bool> {
     pub codes: [[u8; 32]; 8],
     /// Of each half, each scale twice.
     pub scales: [[i16; 2 * ROWS]; 2],
@@ -299,10 +299,10 @@ impl<const DEPTH: usize, const MIN: bool> Group for Fine<DEPTH, MIN> {
 }
 
 /// One block of each of eight rows.
-pub(super) type BlockRows = [*const u8; ROWS];
+pub(crate) type BlockRows = [*const u8; ROWS];
 
 /// How the blocks of a type become groups.
-pub(super) trait Unpack {
+pub(crate) trait Unpack {
     type Group: Group + 'static;
     /// Groups of 32 elements in a block.
     const GROUPS: usize;
@@ -320,7 +320,7 @@ pub(super) trait Unpack {
 /// # Safety
 /// AVX2, FMA and F16C; the product's lengths fit each other and the tile.
 #[inline(always)]
-pub(super) unsafe fn product<T: Unpack>(product: &Product<'_>, tile: &mut RowTile<'_>) {
+pub(crate) unsafe fn product<T: Unpack>(product: &Product<'_>, tile: &mut RowTile<'_>) {
     let (rows, columns) = (tile.rows(), tile.columns());
     for first in rows.clone().step_by(ROWS) {
         // Rows past the end repeat the last one; their results are not stored.
@@ -363,7 +363,7 @@ impl Out<'_, '_> {
             if rows.len() >= ROWS {
                 _mm256_loadu_ps(rows.as_ptr())
             } else {
-                super::lanes::load_part(rows.as_ptr(), rows.len())
+                crate::x86::lanes::load_part(rows.as_ptr(), rows.len())
             }
         }
     }
@@ -376,7 +376,7 @@ impl Out<'_, '_> {
             if rows.len() >= ROWS {
                 _mm256_storeu_ps(rows.as_mut_ptr(), sums);
             } else {
-                super::lanes::store_part(rows.as_mut_ptr(), rows.len(), sums);
+                crate::x86::lanes::store_part(rows.as_mut_ptr(), rows.len(), sums);
             }
         }
     }
@@ -539,7 +539,7 @@ unsafe fn some_columns<G: Group, const C: usize>(
 /// # Safety
 /// AVX2; the rows have `offset` + 16 bytes.
 #[inline(always)]
-pub(super) unsafe fn transpose(rows: &BlockRows, offset: usize) -> [__m256i; 4] {
+pub(crate) unsafe fn transpose(rows: &BlockRows, offset: usize) -> [__m256i; 4] {
     // SAFETY: the loads stay inside the 16 bytes of each row.
     unsafe {
         let load = |lane: usize| {
@@ -564,7 +564,7 @@ pub(super) unsafe fn transpose(rows: &BlockRows, offset: usize) -> [__m256i; 4] 
 /// # Safety
 /// AVX2; the rows have `offset` + 32 bytes.
 #[inline(always)]
-pub(super) unsafe fn transpose_32(rows: &BlockRows, offset: usize) -> [__m256i; 8] {
+pub(crate) unsafe fn transpose_32(rows: &BlockRows, offset: usize) -> [__m256i; 8] {
     // SAFETY: both halves are inside the rows.
     unsafe {
         let [a, b, c, d] = transpose(rows, offset);
@@ -578,7 +578,7 @@ pub(super) unsafe fn transpose_32(rows: &BlockRows, offset: usize) -> [__m256i; 
 /// # Safety
 /// AVX2 and F16C; the rows have `offset` + 2 bytes.
 #[inline(always)]
-pub(super) unsafe fn half_floats(rows: &BlockRows, offset: usize) -> __m256 {
+pub(crate) unsafe fn half_floats(rows: &BlockRows, offset: usize) -> __m256 {
     // SAFETY: two bytes of each row, unaligned.
     unsafe {
         let half = |lane: usize| {
@@ -606,7 +606,7 @@ pub(super) unsafe fn half_floats(rows: &BlockRows, offset: usize) -> __m256 {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn low_nibbles(x: __m256i) -> __m256i {
+pub(crate) unsafe fn low_nibbles(x: __m256i) -> __m256i {
     // SAFETY: registers only.
     unsafe { _mm256_and_si256(x, _mm256_set1_epi8(15)) }
 }
@@ -616,7 +616,7 @@ pub(super) unsafe fn low_nibbles(x: __m256i) -> __m256i {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn high_nibbles(x: __m256i) -> __m256i {
+pub(crate) unsafe fn high_nibbles(x: __m256i) -> __m256i {
     // SAFETY: registers only.
     unsafe { low_nibbles(_mm256_srli_epi16::<4>(x)) }
 }
@@ -626,7 +626,7 @@ pub(super) unsafe fn high_nibbles(x: __m256i) -> __m256i {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn store_codes(out: &mut [u8; 32], codes: __m256i) {
+pub(crate) unsafe fn store_codes(out: &mut [u8; 32], codes: __m256i) {
     // SAFETY: a reference to 32 bytes.
     unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), codes) }
 }
@@ -636,7 +636,7 @@ pub(super) unsafe fn store_codes(out: &mut [u8; 32], codes: __m256i) {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn store_floats(out: &mut [f32; ROWS], x: __m256) {
+pub(crate) unsafe fn store_floats(out: &mut [f32; ROWS], x: __m256) {
     // SAFETY: a reference to eight floats.
     unsafe { _mm256_storeu_ps(out.as_mut_ptr(), x) }
 }
@@ -646,7 +646,7 @@ pub(super) unsafe fn store_floats(out: &mut [f32; ROWS], x: __m256) {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn store_words(out: &mut [i16; 2 * ROWS], x: __m256i) {
+pub(crate) unsafe fn store_words(out: &mut [i16; 2 * ROWS], x: __m256i) {
     // SAFETY: a reference to 32 bytes.
     unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), x) }
 }
@@ -656,7 +656,7 @@ pub(super) unsafe fn store_words(out: &mut [i16; 2 * ROWS], x: __m256i) {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn shift(bits: usize) -> __m128i {
+pub(crate) unsafe fn shift(bits: usize) -> __m128i {
     // SAFETY: registers only.
     unsafe { _mm_cvtsi32_si128(bits as i32) }
 }
@@ -666,7 +666,7 @@ pub(super) unsafe fn shift(bits: usize) -> __m128i {
 /// # Safety
 /// AVX2 and F16C.
 #[inline(always)]
-pub(super) unsafe fn half_float_pairs(x: __m256i) -> (__m256, __m256) {
+pub(crate) unsafe fn half_float_pairs(x: __m256i) -> (__m256, __m256) {
     // SAFETY: registers only.
     unsafe {
         let low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
@@ -684,7 +684,7 @@ pub(super) unsafe fn half_float_pairs(x: __m256i) -> (__m256, __m256) {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn fifth_bits(high: __m256i, k: usize) -> __m256i {
+pub(crate) unsafe fn fifth_bits(high: __m256i, k: usize) -> __m256i {
     // SAFETY: registers only.
     unsafe {
         // Byte k / 2 of each lane, four times.
@@ -715,7 +715,7 @@ pub(super) unsafe fn fifth_bits(high: __m256i, k: usize) -> __m256i {
 /// # Safety
 /// AVX2.
 #[inline(always)]
-pub(super) unsafe fn high_bytes(x: __m256i, first: i32, second: i32) -> __m256i {
+pub(crate) unsafe fn high_bytes(x: __m256i, first: i32, second: i32) -> __m256i {
     // SAFETY: registers only.
     unsafe {
         // An index with its top bit set gives zero.
@@ -739,7 +739,7 @@ pub(super) unsafe fn high_bytes(x: __m256i, first: i32, second: i32) -> __m256i 
 /// # Safety
 /// AVX2 and F16C.
 #[inline(always)]
-pub(super) unsafe fn six_bit_scales([d_min, a, b, c]: [__m256i; 4]) -> ([__m256; 8], [__m256; 8]) {
+pub(crate) unsafe fn six_bit_scales([d_min, a, b, c]: [__m256i; 4]) -> ([__m256; 8], [__m256; 8]) {
     // SAFETY: registers only.
     unsafe {
         let (d, min) = half_float_pairs(d_min);

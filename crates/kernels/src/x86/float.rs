@@ -5,17 +5,17 @@
 
 use std::arch::x86_64::*;
 
-use super::lanes::{LANES, load_part, sum_lanes};
 use crate::split::RowTile;
 use crate::table::Product;
+use crate::x86::lanes::{LANES, load_part, sum_lanes};
 
 /// Rows that go together when there is one column.
-pub(super) const ROWS: usize = 8;
+pub(crate) const ROWS: usize = 8;
 /// Rows and columns that go together otherwise.
 const BLOCK: (usize, usize) = (4, 3);
 
 /// Weights that widen to f32 without loss.
-pub(super) trait FloatWeights {
+pub(crate) trait FloatWeights {
     /// Bytes of a weight.
     const BYTES: usize;
 
@@ -31,7 +31,7 @@ pub(super) trait FloatWeights {
 /// # Safety
 /// AVX2, FMA and F16C; the product's lengths fit each other and the tile.
 #[inline(always)]
-pub(super) unsafe fn product<T: FloatWeights>(product: &Product<'_>, tile: &mut RowTile<'_>) {
+pub(crate) unsafe fn product<T: FloatWeights>(product: &Product<'_>, tile: &mut RowTile<'_>) {
     let (rows, columns) = (tile.rows(), tile.columns());
     // SAFETY: rows and columns stay inside the tile.
     unsafe {

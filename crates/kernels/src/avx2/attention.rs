@@ -1,0 +1,488 @@
+//! Attention to a page, several queries at a time.
+//!
+//! Keys are widened once per page with slots in lanes, so that scores of eight slots come without sums across lanes;
+//! values are widened with elements in lanes. A score is one chain of multiply-adds over the elements in order, an output
+//! element one chain over the slots that the query sees, in order: neither depends on which queries go together.
+
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+use crate::attention::{AttentionKernels, CacheView, QueryBlock, Scratch};
+use crate::plain;
+use crate::x86::lanes::{LANES, exp, load_f16, load_part, max_lanes, store_part, sum_lanes, tanh};
+
+pub(super) const KERNELS: AttentionKernels = AttentionKernels {
+    page,
+    blend,
+    queries_max: 96,
+};
+
+/// Queries that go together.
+const QUERIES: usize = 4;
+/// Registers of slots (for scores) or elements (for outputs) that go together.
+const WIDTH: usize = 2;
+
+fn page(block: &QueryBlock<'_>, page_index: usize, scratch: &mut Scratch) {
+    // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C.
+    unsafe { page_inner(block, page_index, scratch) }
+}
+
+fn blend(sum: &mut [f32], a: f32, x: &[f32], b: f32) {
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn inner(sum: &mut [f32], a: f32, x: &[f32], b: f32) {
+        plain::blend(sum, a, x, b);
+    }
+    // SAFETY: as in `page`.
+    unsafe { inner(sum, a, x, b) }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn page_inner(block: &QueryBlock<'_>, page_index: usize, scratch: &mut Scratch) {
+    let shape = block.shape;
+    let all = block.slots_of_all(page_index);
+    if all.is_empty() {
+        return;
+    }
+    // Scores begin at a multiple of eight slots, whatever the queries see.
+    let stride = shape.page_len.next_multiple_of(WIDTH * LANES);
+    let Scratch {
+        keys,
+        values,
+        scores,
+        partial,
+        ..
+    } = scratch;
+    keys.resize(stride * shape.key_dim, 0.0);
+    scores.resize(stride * QUERIES, 0.0);
+    // SAFETY: the views hold whole pages; `keys` has key_dim rows of `stride` slots.
+    unsafe {
+        transpose_keys(
+            block.page_of(block.k, shape.key_dim, page_index),
+            block.k,
+            shape.key_dim,
+            &all,
+            stride,
+            keys,
+        )
+    };
+    let values = widen(
+        block.page_of(block.v, shape.value_dim, page_index),
+        block.v,
+        shape.value_dim,
+        &all,
+        values,
+    );
+    for first in (0..block.n_queries()).step_by(QUERIES) {
+        let queries = first..usize::min(first + QUERIES, block.n_queries());
+        let slots: [Range<usize>; QUERIES] = std::array::from_fn(|index| {
+            if first + index < queries.end {
+                block.slots(first + index, page_index)
+            } else {
+                0..0
+            }
+        });
+        let seen = slots.iter().filter(|slots| !slots.is_empty());
+        let Some(reach) = seen
+            .cloned()
+            .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
+        else {
+            continue;
+        };
+        // Queries past the end repeat the last one; their slots are empty.
+        let rows =
+            std::array::from_fn(|index| block.query(usize::min(first + index, queries.end - 1)));
+        // SAFETY: `keys` and `scores` have rows of `stride` slots, and reach.end <= page_len <= stride.
+        unsafe { score(&rows, keys, stride, &reach, scores) };
+        for (index, query) in queries.clone().enumerate() {
+            let row = &mut scores[index * stride..][..stride];
+            (partial.maxima[query], partial.sums[query]) =
+                weigh(row, &slots[index], shape.scale, shape.softcap);
+        }
+        let outputs =
+            &mut partial.outputs[queries.start * shape.value_dim..queries.end * shape.value_dim];
+        // SAFETY: `values` has rows for the slots in `all`, which hold all queries' slots.
+        unsafe {
+            add_values(
+                scores,
+                stride,
+                &slots[..queries.len()],
+                values,
+                all.start,
+                shape.value_dim,
+                outputs,
+            )
+        };
+    }
+}
+
+/// Writes keys[element][slot] for the eights of slots that touch `slots`.
+///
+/// # Safety
+/// AVX2 and F16C; `page` has whole rows of `dim` elements for all slots in `slots`, `keys` has `dim` rows of `stride` slots.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn transpose_keys(
+    page: &[u8],
+    cache: CacheView<'_>,
+    dim: usize,
+    slots: &Range<usize>,
+    stride: usize,
+    keys: &mut [f32],
+) {
+    let is_half = cache.ty.block_bytes() == 2;
+    let n_slots = page.len() / (dim * cache.ty.block_bytes());
+    for slot in (slots.start - slots.start % LANES..slots.end).step_by(LANES) {
+        for element in (0..dim).step_by(LANES) {
+            let len = LANES.min(dim - element);
+            let mut rows = [_mm256_setzero_ps(); LANES];
+            for (lane, row) in rows.iter_mut().enumerate() {
+                // Slots past the page repeat its last one; their scores are not used.
+                let place = usize::min(slot + lane, n_slots - 1) * dim + element;
+                // SAFETY: `len` elements from `place` on are inside the page.
+                *row = unsafe { load(page, is_half, place, len) };
+            }
+            for (index, row) in transpose(rows).into_iter().enumerate().take(len) {
+                // SAFETY: the row and the eight slots are inside `keys` (the stride is a multiple of eight).
+                unsafe {
+                    _mm256_storeu_ps(
+                        keys.as_mut_ptr().add((element + index) * stride + slot),
+                        row,
+                    )
+                };
+            }
+        }
+    }
+}
+
+/// `len` <= 8 elements from element `place` on.
+///
+/// # Safety
+/// The elements are inside the page.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn load(page: &[u8], is_half: bool, place: usize, len: usize) -> __m256 {
+    // SAFETY: reads `len` elements, of two or four bytes.
+    unsafe {
+        if is_half {
+            let source = page.as_ptr().add(2 * place);
+            if len == LANES {
+                return load_f16(source);
+            }
+            let mut bytes = [0; 2 * LANES];
+            source.copy_to_nonoverlapping(bytes.as_mut_ptr(), 2 * len);
+            load_f16(bytes.as_ptr())
+        } else {
+            let source = page.as_ptr().add(4 * place).cast();
+            if len == LANES {
+                _mm256_loadu_ps(source)
+            } else {
+                load_part(source, len)
+            }
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn transpose(x: [__m256; 8]) -> [__m256; 8] {
+    let mut pairs = x;
+    for i in 0..4 {
+        pairs[2 * i] = _mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]);
+        pairs[2 * i + 1] = _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]);
+    }
+    let mut fours = pairs;
+    for i in 0..2 {
+        let [a, b, c, d] = [
+            pairs[4 * i],
+            pairs[4 * i + 1],
+            pairs[4 * i + 2],
+            pairs[4 * i + 3],
+        ];
+        fours[4 * i] = _mm256_shuffle_ps::<0b01_00_01_00>(a, c);
+        fours[4 * i + 1] = _mm256_shuffle_ps::<0b11_10_11_10>(a, c);
+        fours[4 * i + 2] = _mm256_shuffle_ps::<0b01_00_01_00>(b, d);
+        fours[4 * i + 3] = _mm256_shuffle_ps::<0b11_10_11_10>(b, d);
+    }
+    let mut out = fours;
+    for i in 0..4 {
+        out[i] = _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]);
+        out[i + 4] = _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]);
+    }
+    out
+}
+
+/// The rows of `slots` as f32, `dim` apart: the page itself where it holds f32 at a fitting address.
+#[target_feature(enable = "avx2,fma,f16c")]
+fn widen<'a>(
+    page: &'a [u8],
+    cache: CacheView<'_>,
+    dim: usize,
+    slots: &Range<usize>,
+    out: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    let size = cache.ty.block_bytes();
+    let bytes = &page[slots.start * dim * size..slots.end * dim * size];
+    if size == 4
+        && let Ok(floats) = bytemuck::try_cast_slice(bytes)
+    {
+        return floats;
+    }
+    out.resize(slots.len() * dim, 0.0);
+    let is_half = size == 2;
+    let len = out.len();
+    for start in (0..len).step_by(LANES) {
+        let part = LANES.min(len - start);
+        // SAFETY: `bytes` holds as many elements as `out`.
+        unsafe {
+            let values = load(bytes, is_half, start, part);
+            let place = out.as_mut_ptr().add(start);
+            if part == LANES {
+                _mm256_storeu_ps(place, values)
+            } else {
+                store_part(place, part, values)
+            }
+        }
+    }
+    out
+}
+
+/// scores[query][slot] = query * key for the slots in `reach` (and some around them).
+///
+/// # Safety
+/// AVX2 and FMA; `keys` and `scores` have rows of `stride` slots, a multiple of `WIDTH` * 8, and reach.end <= stride.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn score(
+    queries: &[&[f32]; QUERIES],
+    keys: &[f32],
+    stride: usize,
+    reach: &Range<usize>,
+    scores: &mut [f32],
+) {
+    let step = WIDTH * LANES;
+    for slot in (reach.start - reach.start % step..reach.end).step_by(step) {
+        let mut sums = [[_mm256_setzero_ps(); WIDTH]; QUERIES];
+        for element in 0..queries[0].len() {
+            // SAFETY: slot + step <= stride, and the queries have equal lengths.
+            unsafe {
+                let place = keys.as_ptr().add(element * stride + slot);
+                let row: [__m256; WIDTH] =
+                    [_mm256_loadu_ps(place), _mm256_loadu_ps(place.add(LANES))];
+                for q in 0..QUERIES {
+                    let x = _mm256_set1_ps(*queries[q].get_unchecked(element));
+                    for w in 0..WIDTH {
+                        sums[q][w] = _mm256_fmadd_ps(x, row[w], sums[q][w]);
+                    }
+                }
+            }
+        }
+        for q in 0..QUERIES {
+            for w in 0..WIDTH {
+                // SAFETY: as above.
+                unsafe {
+                    _mm256_storeu_ps(
+                        scores.as_mut_ptr().add(q * stride + slot + w * LANES),
+                        sums[q][w],
+                    )
+                };
+            }
+        }
+    }
+}
+
+/// Turns the scores of the slots seen into exp(score - largest), the others into zeros; gives the largest and the sum.
+#[target_feature(enable = "avx2,fma,f16c")]
+fn weigh(scores: &mut [f32], slots: &Range<usize>, scale: f32, softcap: Option<f32>) -> (f32, f32) {
+    if slots.is_empty() {
+        return (f32::NEG_INFINITY, 0.0);
+    }
+    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    let chunks = slots.start / LANES..slots.end.div_ceil(LANES);
+    let chunks = &mut scores.as_chunks_mut::<LANES>().0[chunks];
+    let first = slots.start - slots.start % LANES;
+    let mut largest = _mm256_set1_ps(f32::NEG_INFINITY);
+    let seen = |index: usize| {
+        let place = _mm256_add_epi32(lanes, _mm256_set1_epi32((first + index * LANES) as i32));
+        let before = _mm256_cmpgt_epi32(_mm256_set1_epi32(slots.start as i32), place);
+        let inside = _mm256_cmpgt_epi32(_mm256_set1_epi32(slots.end as i32), place);
+        _mm256_castsi256_ps(_mm256_andnot_si256(before, inside))
+    };
+    for (index, chunk) in chunks.iter_mut().enumerate() {
+        // SAFETY: references to eight floats.
+        unsafe {
+            let mut x = _mm256_mul_ps(_mm256_loadu_ps(chunk.as_ptr()), _mm256_set1_ps(scale));
+            if let Some(cap) = softcap {
+                let cap = _mm256_set1_ps(cap);
+                x = _mm256_mul_ps(cap, tanh(_mm256_div_ps(x, cap)));
+            }
+            let x = _mm256_blendv_ps(_mm256_set1_ps(f32::NEG_INFINITY), x, seen(index));
+            largest = _mm256_max_ps(largest, x);
+            _mm256_storeu_ps(chunk.as_mut_ptr(), x);
+        }
+    }
+    // SAFETY: registers only.
+    let largest = unsafe { max_lanes(largest) };
+    let mut sum = _mm256_setzero_ps();
+    for (index, chunk) in chunks.iter_mut().enumerate() {
+        // SAFETY: references to eight floats.
+        unsafe {
+            let x = exp(_mm256_sub_ps(
+                _mm256_loadu_ps(chunk.as_ptr()),
+                _mm256_set1_ps(largest),
+            ));
+            let x = _mm256_and_ps(x, seen(index));
+            sum = _mm256_add_ps(sum, x);
+            _mm256_storeu_ps(chunk.as_mut_ptr(), x);
+        }
+    }
+    // SAFETY: registers only.
+    (largest, unsafe { sum_lanes(sum) })
+}
+
+/// outputs[query] += weight * value over the slots that the query sees, in order.
+///
+/// # Safety
+/// AVX2 and FMA; `scores` has rows of `stride`, `values` rows of `dim` from slot `first` on for all `slots`, `outputs` a row of `dim`
+/// per query.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn add_values(
+    scores: &[f32],
+    stride: usize,
+    slots: &[Range<usize>],
+    values: &[f32],
+    first: usize,
+    dim: usize,
+    outputs: &mut [f32],
+) {
+    let common = slots.iter().map(|slots| slots.start).max().unwrap_or(0)
+        ..slots.iter().map(|slots| slots.end).min().unwrap_or(0);
+    let one = |query: usize, slots: Range<usize>, outputs: &mut [f32]| {
+        let weights = [&scores[query * stride..][..stride]];
+        // SAFETY: the caller's rows.
+        unsafe {
+            add_rows::<1>(
+                weights,
+                slots,
+                values,
+                first,
+                dim,
+                &mut outputs[query * dim..][..dim],
+            )
+        };
+    };
+    if common.is_empty() {
+        slots
+            .iter()
+            .enumerate()
+            .for_each(|(query, slots)| one(query, slots.clone(), outputs));
+        return;
+    }
+    slots
+        .iter()
+        .enumerate()
+        .for_each(|(query, slots)| one(query, slots.start..common.start, outputs));
+    // SAFETY: the caller's rows.
+    unsafe {
+        match slots.len() {
+            1 => add_rows::<1>(
+                rows_of(scores, stride),
+                common.clone(),
+                values,
+                first,
+                dim,
+                outputs,
+            ),
+            2 => add_rows::<2>(
+                rows_of(scores, stride),
+                common.clone(),
+                values,
+                first,
+                dim,
+                outputs,
+            ),
+            3 => add_rows::<3>(
+                rows_of(scores, stride),
+                common.clone(),
+                values,
+                first,
+                dim,
+                outputs,
+            ),
+            _ => add_rows::<QUERIES>(
+                rows_of(scores, stride),
+                common.clone(),
+                values,
+                first,
+                dim,
+                outputs,
+            ),
+        }
+    }
+    slots
+        .iter()
+        .enumerate()
+        .for_each(|(query, slots)| one(query, common.end..slots.end, outputs));
+}
+
+fn rows_of<const Q: usize>(scores: &[f32], stride: usize) -> [&[f32]; Q] {
+    std::array::from_fn(|query| &scores[query * stride..][..stride])
+}
+
+/// # Safety
+/// As [`add_values`], for `Q` queries that see all of `slots`.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn add_rows<const Q: usize>(
+    weights: [&[f32]; Q],
+    slots: Range<usize>,
+    values: &[f32],
+    first: usize,
+    dim: usize,
+    outputs: &mut [f32],
+) {
+    if slots.is_empty() {
+        return;
+    }
+    let step = WIDTH * LANES;
+    let whole = dim - dim % step;
+    for element in (0..whole).step_by(step) {
+        // SAFETY: the element and those up to `step` are inside every row.
+        unsafe {
+            let place = |q: usize, w: usize| q * dim + element + w * LANES;
+            let mut sums = [[_mm256_setzero_ps(); WIDTH]; Q];
+            for q in 0..Q {
+                for w in 0..WIDTH {
+                    sums[q][w] = _mm256_loadu_ps(outputs.as_ptr().add(place(q, w)));
+                }
+            }
+            for slot in slots.clone() {
+                let row = values.as_ptr().add((slot - first) * dim + element);
+                let row: [__m256; WIDTH] = [_mm256_loadu_ps(row), _mm256_loadu_ps(row.add(LANES))];
+                for q in 0..Q {
+                    let weight = _mm256_set1_ps(*weights[q].get_unchecked(slot));
+                    for w in 0..WIDTH {
+                        sums[q][w] = _mm256_fmadd_ps(weight, row[w], sums[q][w]);
+                    }
+                }
+            }
+            for q in 0..Q {
+                for w in 0..WIDTH {
+                    _mm256_storeu_ps(outputs.as_mut_ptr().add(place(q, w)), sums[q][w]);
+                }
+            }
+        }
+    }
+    for element in (whole..dim).step_by(LANES) {
+        let len = LANES.min(dim - element);
+        for q in 0..Q {
+            // SAFETY: `len` elements from `element` on are inside every row.
+            unsafe {
+                let place = outputs.as_mut_ptr().add(q * dim + element);
+                let mut sum = load_part(place, len);
+                for slot in slots.clone() {
+                    let row = load_part(values.as_ptr().add((slot - first) * dim + element), len);
+                    sum =
+                        _mm256_fmadd_ps(_mm256_set1_ps(*weights[q].get_unchecked(slot)), row, sum);
+                }
+                store_part(place, len, sum);
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What the x86-64 kernels share: register pieces, and the loops around products.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "one index walks several arrays of registers"
+)]
+
+pub(crate) mod float;
+pub(crate) mod lanes;
+pub(crate) mod panel;
