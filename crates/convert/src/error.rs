@@ -3,6 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gristmill_quant::{QuantError, TensorType};
+
+/// The result of this crate's functions.
+pub(crate) type Result<T, E = ConvertError> = std::result::Result<T, E>;
+
 /// Errors of this crate. Each names the file, key or tensor it is about; [`ConvertError::hint`] gives the remedy where
 /// one is known.
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +161,103 @@ pub enum ConvertError {
         /// The tensor.
         tensor: String,
         /// What is wrong.
-        source: gristmill_quant::QuantError,
+        source: QuantError,
+    },
+
+    // ---- recipes and quantization -------------------------------------------------------------
+    /// No recipe has this name or number.
+    #[error("unknown quantization type {name:?}")]
+    UnknownRecipe {
+        /// What was asked for.
+        name: String,
+    },
+    /// A name that should be one of the tensor types.
+    #[error("unknown tensor type {name:?}")]
+    UnknownTensorType {
+        /// What was asked for.
+        name: String,
+    },
+    /// A tensor override that is not `PATTERN=TYPE`, or whose pattern is no regular expression.
+    #[error("bad tensor override {text:?}: {reason}")]
+    BadTensorOverride {
+        /// The override as given.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The recipe needs a tensor type that cannot be written yet.
+    #[error("tensor {tensor:?} would become {ty}, which this version cannot encode")]
+    NoEncoder {
+        /// The tensor.
+        tensor: String,
+        /// The type planned for it.
+        ty: TensorType,
+    },
+    /// A source type whose values cannot be computed with.
+    #[error("tensor {tensor:?} has type {ty}, which cannot be decoded to become {target}")]
+    NoDecoder {
+        /// The tensor.
+        tensor: String,
+        /// Its type.
+        ty: TensorType,
+        /// The type planned for it.
+        target: TensorType,
+    },
+    /// The row length fits no block of the type, and no other type stands in for it.
+    #[error(
+        "tensor {tensor:?}: rows of {row_len} elements do not divide into {ty} blocks, and no other type stands in"
+    )]
+    NoFallback {
+        /// The tensor.
+        tensor: String,
+        /// Elements per row.
+        row_len: u64,
+        /// The type planned for it.
+        ty: TensorType,
+    },
+    /// The mix depends on the layer, and the name does not tell it.
+    #[error("tensor {tensor:?}: its name does not tell a layer below {n_layers}")]
+    NoLayer {
+        /// The tensor.
+        tensor: String,
+        /// Layers of the model.
+        n_layers: u64,
+    },
+    /// The source is quantized already.
+    #[error("requantizing from type {ty} is disabled (tensor {tensor:?})")]
+    Requantize {
+        /// The first such tensor.
+        tensor: String,
+        /// Its type.
+        ty: TensorType,
+    },
+    /// Types of so few bits that they are garbage without an importance matrix.
+    #[error("this quantization requires an importance matrix ({} tensors, the first is {:?})", .tensors.len(), .tensors.first())]
+    ImportanceRequired {
+        /// All tensors concerned.
+        tensors: Vec<String>,
+    },
+    /// The importance matrix does not belong to this model.
+    #[error("tensor {tensor:?}: its importance data has {found} values, expected {expected}")]
+    ImportanceLength {
+        /// The tensor.
+        tensor: String,
+        /// Row length times matrices.
+        expected: u64,
+        /// Values found.
+        found: usize,
+    },
+    /// The importance matrix holds a NaN or an infinity.
+    #[error("the importance data of tensor {tensor:?} holds a value that is not finite")]
+    ImportanceNotFinite {
+        /// The tensor.
+        tensor: String,
+    },
+    /// A tensor had to take another type although fallbacks were forbidden.
+    #[error("{} tensors have rows that do not fit the recipe (the first is {:?})", .tensors.len(), .tensors.first())]
+    FallbackForbidden {
+        /// All tensors concerned.
+        tensors: Vec<String>,
     },
 }
 
@@ -181,9 +282,45 @@ impl ConvertError {
             ConvertError::VocabularySize { .. } => {
                 "the tokenizer files belong to another model, or added tokens never got embeddings"
             }
-            _ => return None,
+            _ => return self.quantize_hint().map(str::to_owned),
         };
         Some(hint.to_owned())
+    }
+
+    /// The remedies of recipes and quantization.
+    fn quantize_hint(&self) -> Option<&'static str> {
+        Some(match self {
+            ConvertError::UnknownRecipe { .. } => "`gristmill quantize --help` lists the types",
+            ConvertError::UnknownTensorType { .. } => {
+                "tensor types are lower-case names such as q4_K, q8_0 or f16"
+            }
+            ConvertError::BadTensorOverride { .. } => {
+                "write it as PATTERN=TYPE, for example attn_v=q8_0"
+            }
+            ConvertError::NoEncoder { .. } | ConvertError::NoFallback { .. } => {
+                "choose another recipe, or another type for that tensor with `--tensor-type`"
+            }
+            ConvertError::Requantize { .. } => {
+                "quantize the F16, BF16 or F32 file again; `--allow-requantize` accepts the added loss"
+            }
+            ConvertError::ImportanceRequired { .. } => {
+                "pass an importance matrix with `--imatrix FILE`, or choose a recipe of more bits"
+            }
+            ConvertError::ImportanceLength { .. } => {
+                "the importance matrix was made with another model"
+            }
+            ConvertError::ImportanceNotFinite { .. } => "make the importance matrix again",
+            ConvertError::FallbackForbidden { .. } => {
+                "leave out the strict flag, or choose a recipe with smaller blocks"
+            }
+            ConvertError::Quant {
+                source: QuantError::NonFinite { .. },
+                ..
+            } => {
+                "the source holds NaN, infinite or (for this type) too large values there; BF16 holds any magnitude"
+            }
+            _ => return None,
+        })
     }
 
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {

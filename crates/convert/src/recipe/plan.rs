@@ -1,0 +1,458 @@
+//! From a recipe and the tensors of a model to a type for each.
+
+use gristmill_gguf::Metadata;
+use gristmill_quant as q;
+use gristmill_quant::TensorType;
+use regex::Regex;
+
+use super::Recipe;
+use super::mix::{Place, Rule};
+use super::tensor_kind::{PER_LAYER_EMBEDDING, TensorKind, may_change, needs_q8_0};
+use crate::error::{ConvertError, Result};
+
+/// What the mixes ask about a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelFacts {
+    /// `general.architecture`.
+    pub architecture: String,
+    /// Blocks, prediction blocks included.
+    pub n_layers: u64,
+    /// Query heads of the first layer.
+    pub n_heads: u64,
+    /// Key and value heads of the first layer.
+    pub n_kv_heads: u64,
+    /// Experts of a layer; 0 for a dense model.
+    pub n_experts: u64,
+}
+
+impl ModelFacts {
+    /// Reads the facts from a model's metadata; absent ones are 0.
+    ///
+    /// # Errors
+    /// [`ConvertError::Gguf`] for a value of the wrong type.
+    pub fn from_metadata(metadata: &Metadata) -> Result<Self> {
+        let architecture = metadata
+            .str("general.architecture")?
+            .unwrap_or_default()
+            .to_owned();
+        let key = |name: &str| format!("{architecture}.{name}");
+        let n_heads = first(metadata, &key("attention.head_count"))?.unwrap_or(0);
+        Ok(ModelFacts {
+            n_layers: first(metadata, &key("block_count"))?.unwrap_or(0),
+            n_heads,
+            n_kv_heads: first(metadata, &key("attention.head_count_kv"))?.unwrap_or(n_heads),
+            n_experts: first(metadata, &key("expert_count"))?.unwrap_or(0),
+            architecture,
+        })
+    }
+
+    /// Query heads that share a key and value head; 0 for a layer without attention.
+    pub(super) fn heads_per_kv_head(&self) -> u64 {
+        self.n_heads.checked_div(self.n_kv_heads).unwrap_or(0)
+    }
+
+    /// The size class whose values are worth more bits.
+    fn is_70b(&self) -> bool {
+        match self.architecture.as_str() {
+            "llama" => self.n_layers == 80 && self.n_heads != self.n_kv_heads,
+            "qwen2" | "deci" | "olmo" => self.n_layers == 80,
+            "jais2" => self.n_layers == 68,
+            _ => false,
+        }
+    }
+}
+
+/// A number, or the first of an array with one per layer.
+fn first(metadata: &Metadata, key: &str) -> Result<Option<u64>> {
+    match metadata.get(key).and_then(gristmill_gguf::Value::as_array) {
+        Some(_) => Ok(metadata
+            .u32s(key)?
+            .and_then(|values| values.first().copied())
+            .map(u64::from)),
+        None => Ok(metadata.u32(key)?.map(u64::from)),
+    }
+}
+
+/// A tensor as the source has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceTensor {
+    /// Its name in GGUF.
+    pub name: String,
+    /// Dimensions, the row length first.
+    pub dims: Vec<u64>,
+    /// Its type in the source.
+    pub ty: TensorType,
+}
+
+impl SourceTensor {
+    /// The dimensions without trailing ones, as they are written.
+    pub fn written_dims(&self) -> &[u64] {
+        let n = self
+            .dims
+            .iter()
+            .rposition(|&dim| dim != 1)
+            .map_or(1, |last| last + 1);
+        &self.dims[..n.min(self.dims.len())]
+    }
+}
+
+/// A type for all tensors whose name a pattern finds.
+#[derive(Clone, Debug)]
+pub struct TensorOverride {
+    /// Searched in the name; need not match all of it.
+    pub pattern: Regex,
+    /// The type.
+    pub ty: TensorType,
+}
+
+impl std::str::FromStr for TensorOverride {
+    type Err = ConvertError;
+
+    /// `PATTERN=TYPE`; the pattern is taken in lower case.
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = |reason: String| ConvertError::BadTensorOverride {
+            text: text.to_owned(),
+            reason,
+        };
+        let (pattern, name) = text
+            .rsplit_once('=')
+            .ok_or_else(|| bad("there is no `=`".to_owned()))?;
+        let ty = tensor_type(name)?;
+        if pattern.is_empty() {
+            return Err(bad("the pattern is empty".to_owned()));
+        }
+        let pattern =
+            Regex::new(&pattern.to_lowercase()).map_err(|error| bad(error.to_string()))?;
+        Ok(TensorOverride { pattern, ty })
+    }
+}
+
+/// The tensor type of a name on the command line.
+///
+/// # Errors
+/// [`ConvertError::UnknownTensorType`].
+pub fn tensor_type(name: &str) -> Result<TensorType> {
+    TensorType::from_name(name).ok_or_else(|| ConvertError::UnknownTensorType {
+        name: name.to_owned(),
+    })
+}
+
+/// What bends a recipe.
+#[derive(Clone, Debug, Default)]
+pub struct PlanOptions {
+    /// The default type for every tensor that may change.
+    pub pure: bool,
+    /// Leave `output.weight` in the source's type.
+    pub leave_output_tensor: bool,
+    /// A type for `output.weight`.
+    pub output_tensor_type: Option<TensorType>,
+    /// A type for `token_embd.weight`.
+    pub token_embedding_type: Option<TensorType>,
+    /// Types by pattern; the first that finds a tensor decides.
+    pub tensor_types: Vec<TensorOverride>,
+    /// Change nothing.
+    pub copy: bool,
+    /// An importance matrix is present.
+    pub has_importance: bool,
+}
+
+/// The type of one tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedTensor {
+    /// The type in the result.
+    pub ty: TensorType,
+    /// The type that the recipe wanted but the row length did not allow.
+    pub fallback_from: Option<TensorType>,
+    /// The type is so coarse that the result is garbage without an importance matrix.
+    pub needs_importance: bool,
+}
+
+/// A type for each tensor, parallel to the list given to [`plan`].
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// One entry per tensor.
+    pub tensors: Vec<PlannedTensor>,
+    /// Overrides (by index) that found no tensor.
+    pub unused_overrides: Vec<usize>,
+}
+
+/// Sorts tensors as they are written: those outside of blocks first, then block by block, by name within.
+///
+/// The mixes count tensors in this order.
+pub fn sort_tensors<T>(tensors: &mut [T], name: impl Fn(&T) -> &str) {
+    tensors.sort_by(|a, b| (block(name(a)), name(a)).cmp(&(block(name(b)), name(b))));
+}
+
+/// The `N` of a name that starts with `blk.N.`
+fn block(name: &str) -> Option<u64> {
+    name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+}
+
+/// Plans a type for each tensor. `tensors` must be in the order of [`sort_tensors`].
+///
+/// # Errors
+/// [`ConvertError::NoFallback`], [`ConvertError::NoLayer`].
+pub fn plan(
+    recipe: &'static Recipe,
+    model: &ModelFacts,
+    tensors: &[SourceTensor],
+    options: &PlanOptions,
+) -> Result<Plan> {
+    let kinds: Vec<TensorKind> = tensors
+        .iter()
+        .map(|tensor| TensorKind::of(&tensor.name))
+        .collect();
+    let mut planner = Planner {
+        recipe,
+        model,
+        options,
+        has_output: kinds.contains(&TensorKind::Output),
+        n_values: kinds
+            .iter()
+            .filter(|kind| **kind == TensorKind::Value)
+            .count() as u64,
+        value_index: 0,
+        feed_forward_index: [0; 3],
+        used: vec![false; options.tensor_types.len()],
+    };
+    let planned: Result<Vec<_>> = tensors
+        .iter()
+        .zip(kinds)
+        .map(|(tensor, kind)| planner.tensor(tensor, kind))
+        .collect();
+    let unused = planner
+        .used
+        .iter()
+        .enumerate()
+        .filter(|(_, used)| !**used)
+        .map(|(index, _)| index);
+    Ok(Plan {
+        tensors: planned?,
+        unused_overrides: unused.collect(),
+    })
+}
+
+struct Planner<'a> {
+    recipe: &'static Recipe,
+    model: &'a ModelFacts,
+    options: &'a PlanOptions,
+    /// Without an output matrix, the token embedding is the output.
+    has_output: bool,
+    n_values: u64,
+    /// Values seen so far.
+    value_index: u64,
+    /// Gate, up and down projections seen so far.
+    feed_forward_index: [u64; 3],
+    /// Overrides that found a tensor.
+    used: Vec<bool>,
+}
+
+impl Planner<'_> {
+    fn tensor(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Result<PlannedTensor> {
+        let dims = tensor.written_dims();
+        let kept = self.options.copy
+            || !may_change(self.model, &tensor.name, dims)
+            || (self.options.leave_output_tensor && kind == TensorKind::Output);
+        if kept {
+            return Ok(PlannedTensor {
+                ty: tensor.ty,
+                fallback_from: None,
+                needs_importance: false,
+            });
+        }
+        let wanted = self.wanted(tensor, kind)?;
+        let ty = if wanted.is_quantized() {
+            fit_rows(&tensor.name, dims[0], wanted)?
+        } else {
+            wanted
+        };
+        Ok(PlannedTensor {
+            ty,
+            fallback_from: (ty != wanted).then_some(wanted),
+            needs_importance: self.needs_importance(kind, ty),
+        })
+    }
+
+    /// The type before the row length is looked at.
+    fn wanted(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Result<TensorType> {
+        let named = self.find_override(&tensor.name);
+        if kind == TensorKind::TokenEmbedding
+            && let Some(ty) = self.options.token_embedding_type
+            && !(tensor.name == PER_LAYER_EMBEDDING && named.is_some())
+        {
+            return Ok(ty);
+        }
+        if kind == TensorKind::Output
+            && let Some(ty) = self.options.output_tensor_type
+        {
+            return Ok(ty);
+        }
+        if !self.recipe.default.is_quantized() {
+            return Ok(self.recipe.default);
+        }
+        match named {
+            Some(ty) => Ok(ty),
+            None if self.options.pure => Ok(self.recipe.default),
+            None => self.mixed(tensor, kind),
+        }
+    }
+
+    fn find_override(&mut self, name: &str) -> Option<TensorType> {
+        let index = self
+            .options
+            .tensor_types
+            .iter()
+            .position(|entry| entry.pattern.is_match(name))?;
+        self.used[index] = true;
+        Some(self.options.tensor_types[index].ty)
+    }
+
+    /// The type by the recipe's mix.
+    fn mixed(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Result<TensorType> {
+        let (mix, default) = (self.recipe.mix, self.recipe.default);
+        if needs_q8_0(self.model, &tensor.name) {
+            return Ok(q::Q8_0);
+        }
+        if kind == TensorKind::Output || (kind == TensorKind::TokenEmbedding && !self.has_output) {
+            return Ok(self.output(tensor));
+        }
+        let mut place = Place {
+            model: self.model,
+            has_importance: self.options.has_importance,
+            index: 0,
+            count: 0,
+            n_matrices: tensor.dims.get(2).copied().unwrap_or(1),
+            feed_forward: kind.is_feed_forward(),
+        };
+        if !mix.everything.is_empty() {
+            return Ok(choose(mix.everything, &place, default));
+        }
+        let rule = match kind {
+            TensorKind::TokenEmbedding => mix.token_embedding,
+            TensorKind::Value => return Ok(self.value(place)),
+            TensorKind::Key if !mix.very_low && self.model.n_experts == 8 => return Ok(q::Q8_0),
+            TensorKind::Key => mix.key,
+            TensorKind::Query => mix.query,
+            TensorKind::AttentionOutput => mix.attention_output,
+            TensorKind::Down => mix.down,
+            TensorKind::Gate | TensorKind::Up => mix.gate_up,
+            TensorKind::Other | TensorKind::Output => &[],
+        };
+        if kind.is_feed_forward() {
+            (place.index, place.count) = (self.layer(tensor, kind)?, self.model.n_layers);
+        }
+        Ok(choose(rule, &place, default))
+    }
+
+    fn output(&self, tensor: &SourceTensor) -> TensorType {
+        if let Some(ty) = self.options.output_tensor_type {
+            return ty;
+        }
+        let fits = tensor.dims[0].is_multiple_of(self.recipe.default.block_len() as u64);
+        if fits && self.model.architecture != "falcon" {
+            self.recipe.mix.output
+        } else {
+            q::Q8_0
+        }
+    }
+
+    fn value(&mut self, mut place: Place) -> TensorType {
+        (place.index, place.count) = (self.value_index, self.n_values);
+        self.value_index += 1;
+        let (mix, default) = (self.recipe.mix, self.recipe.default);
+        let ty = choose(mix.value, &place, default);
+        if mix.very_low {
+            return ty;
+        }
+        if self.model.n_experts == 8 {
+            return q::Q8_0;
+        }
+        if self.model.is_70b() && (ty == q::Q3_K || ty == q::Q4_K) {
+            q::Q5_K
+        } else {
+            ty
+        }
+    }
+
+    /// The layer of a feed-forward tensor: counted in a dense model, read from the name among experts.
+    fn layer(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Result<u64> {
+        let seen = &mut self.feed_forward_index[match kind {
+            TensorKind::Gate => 0,
+            TensorKind::Up => 1,
+            _ => 2,
+        }];
+        let counted = *seen;
+        *seen += 1;
+        if self.model.n_experts <= 1 || self.recipe.mix.very_low {
+            return Ok(counted);
+        }
+        let n_layers = self.model.n_layers;
+        let no_layer = || ConvertError::NoLayer {
+            tensor: tensor.name.clone(),
+            n_layers,
+        };
+        block(&tensor.name)
+            .filter(|&layer| layer < n_layers)
+            .ok_or_else(no_layer)
+    }
+
+    fn needs_importance(&self, kind: TensorKind, ty: TensorType) -> bool {
+        const ALWAYS: &[TensorType] = &[
+            q::IQ3_XXS,
+            q::IQ2_XXS,
+            q::IQ2_XS,
+            q::IQ2_S,
+            q::IQ1_M,
+            q::IQ1_S,
+        ];
+        let exempt = kind == TensorKind::TokenEmbedding || kind == TensorKind::Output;
+        !exempt && (ALWAYS.contains(&ty) || (ty == q::Q2_K && self.recipe.name == "Q2_K_S"))
+    }
+}
+
+fn choose(rule: Rule, place: &Place, default: TensorType) -> TensorType {
+    rule.iter()
+        .find(|(when, _)| when(place))
+        .map_or(default, |(_, ty)| *ty)
+}
+
+/// Types with blocks too long for some rows, and what stands in for them.
+const FALLBACKS: &[(TensorType, TensorType)] = &[
+    (q::IQ1_S, q::IQ4_NL),
+    (q::IQ1_M, q::IQ4_NL),
+    (q::IQ2_XXS, q::IQ4_NL),
+    (q::IQ2_XS, q::IQ4_NL),
+    (q::IQ2_S, q::IQ4_NL),
+    (q::IQ3_XXS, q::IQ4_NL),
+    (q::IQ3_S, q::IQ4_NL),
+    (q::IQ4_XS, q::IQ4_NL),
+    (q::Q2_0, q::Q4_0),
+    (q::Q2_K, q::Q4_0),
+    (q::Q3_K, q::Q4_0),
+    (q::TQ1_0, q::Q4_0),
+    (q::TQ2_0, q::Q4_0),
+    (q::Q4_K, q::Q5_0),
+    (q::Q5_K, q::Q5_1),
+    (q::Q6_K, q::Q8_0),
+];
+
+/// The type itself where rows divide into its blocks, else its fallback, else F16.
+fn fit_rows(tensor: &str, row_len: u64, ty: TensorType) -> Result<TensorType> {
+    let fits = |ty: TensorType| row_len.is_multiple_of(ty.block_len() as u64);
+    if fits(ty) {
+        return Ok(ty);
+    }
+    let stand_in = FALLBACKS
+        .iter()
+        .find(|(from, _)| *from == ty)
+        .map(|(_, to)| *to);
+    match stand_in {
+        Some(stand_in) if fits(stand_in) => Ok(stand_in),
+        None if ty.block_len() > 32 => Err(ConvertError::NoFallback {
+            tensor: tensor.to_owned(),
+            row_len,
+            ty,
+        }),
+        _ => Ok(q::F16),
+    }
+}
