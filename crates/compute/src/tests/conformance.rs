@@ -258,6 +258,34 @@ fn selected_rows_are_the_rows_of_all() {
     }
 }
 
+#[test]
+fn an_empty_batch_runs() {
+    for backend in [plain(), cpu(2)] {
+        let mut runner = Runner::new(Family::Llama, vec![backend], |_| 0);
+        assert!(runner.run(&[]).is_empty());
+    }
+}
+
+#[test]
+fn contexts_share_a_backend() {
+    let expected = bits(&script(&mut Runner::new(
+        Family::Gemma,
+        vec![cpu(2)],
+        |_| 0,
+    )));
+    let shared = cpu(2);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let backend = Arc::clone(&shared);
+            let expected = &expected;
+            scope.spawn(move || {
+                let found = script(&mut Runner::new(Family::Gemma, vec![backend], |_| 0));
+                assert_eq!(&bits(&found), expected);
+            });
+        }
+    });
+}
+
 fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
 }

@@ -212,6 +212,43 @@ fn products_of_all_types() {
     }
 }
 
+#[test]
+fn weights_may_lie_in_written_memory() {
+    // Rows of two weights and a bias in one buffer, in another order than they are used.
+    let numbers: [f32; 8] = [1.0, 2.0, 0.0, -1.0, 10.0, 20.0, 0.5, 3.0];
+    for backend in backends() {
+        let buffer = backend.allocate(32).expect("memory");
+        backend
+            .write(buffer, 0, bytemuck::cast_slice(&numbers))
+            .expect("inside");
+        let tensor = |first: usize, dims: &[usize]| Tensor {
+            device: 0,
+            buffer,
+            offset: first * 4,
+            ty: F32,
+            shape: shape(dims),
+        };
+        let (a, b, weight, bias) = (
+            tensor(0, &[2, 1]),
+            tensor(2, &[2, 1]),
+            tensor(6, &[2]),
+            tensor(4, &[2]),
+        );
+        let found = on_rows(&backend, [&[3.0, 5.0], &[1.0, 0.0]], |g, x| {
+            let (first, second) = (g.matmul(&a, x), g.matmul(&b, x));
+            let sum = g.scale(first, 100.0);
+            g.add(sum, second)
+        });
+        // 3 + 2 * 5 = 13 and -5; 1 and 0.
+        assert_eq!(found, [1295.0, 100.0]);
+        // (3, 5) has mean 4 and variance 1.
+        let found = on_rows(&backend, [&[3.0, 5.0], &[1.0, 0.0]], |g, x| {
+            g.layer_norm(x, &weight, Some(&bias), 0.0)
+        });
+        assert_close(&found[..2], &[9.5, 23.0], 1e-6);
+    }
+}
+
 fn rope(style: RopeStyle, n_dims: usize) -> Rope {
     Rope {
         style,

@@ -1,6 +1,6 @@
 //! The paged cache and attention, written out: scores of all visible positions, softmax in f64, weighted sum.
 
-use super::memory::Memory;
+use super::memory::{Memory, row_offset};
 use crate::op::Attend;
 use crate::{BatchShape, ComputeError, Inputs, KvLayer, Tensor};
 
@@ -25,7 +25,7 @@ pub fn store(
             let (token, head_index) = (index / n_head_kv, index % n_head_kv);
             let row = cache_row(cache, head_index, inputs.slots[token] as usize);
             let bytes =
-                memory.bytes_mut(cache.buffer, cache.offset + row * row_bytes, row_bytes)?;
+                memory.bytes_mut(cache.buffer, row_offset(cache, row, row_bytes), row_bytes)?;
             let encoded = cache.ty.encode(head, head_dim, None, bytes);
             encoded.map_err(|source| ComputeError::Quant {
                 op: "store_kv",

@@ -110,7 +110,7 @@ impl Memory {
     /// The bytes of one row of a tensor.
     pub fn row(&self, tensor: &Tensor, row: usize) -> Result<&[u8], ComputeError> {
         let row_bytes = tensor.row_bytes()?;
-        self.bytes(tensor.buffer, tensor.offset + row * row_bytes, row_bytes)
+        self.bytes(tensor.buffer, row_offset(tensor, row, row_bytes), row_bytes)
     }
 
     /// One row of a tensor, decoded.
@@ -123,4 +123,9 @@ impl Memory {
         })?;
         Ok(out)
     }
+}
+
+/// Where a row of a tensor begins; past every buffer if that overflows.
+pub fn row_offset(tensor: &Tensor, row: usize, row_bytes: usize) -> usize {
+    tensor.offset.saturating_add(row.saturating_mul(row_bytes))
 }
