@@ -1,0 +1,182 @@
+//! Writes the seeds of all targets into `fixtures/fuzz/TARGET/`: small good inputs, made by the builders of
+//! the tests, for the fuzzer to damage.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[path = "../../crates/gguf/tests/gguf/bytes.rs"]
+#[allow(dead_code)]
+mod bytes;
+
+use bytes::{Bytes, F32, sample};
+
+fn main() {
+    for (name, file) in gguf_files() {
+        write("gguf_open", name, &file);
+    }
+    for (name, file) in vocabularies() {
+        write("tokenizer_load", name, &file);
+    }
+    for (index, text) in TEXTS.iter().enumerate() {
+        write(
+            "tokenizer_encode",
+            &format!("text-{index}"),
+            text.as_bytes(),
+        );
+    }
+    for (name, template) in TEMPLATES {
+        write("chat_template", name, template.as_bytes());
+    }
+    write("convert_checkpoint", "llama", &checkpoint());
+}
+
+fn write(target: &str, name: &str, bytes: &[u8]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fixtures/fuzz")
+        .join(target);
+    fs::create_dir_all(&folder).expect("the folder can be made");
+    let path: PathBuf = folder.join(name);
+    fs::write(&path, bytes).expect("the seed can be written");
+    println!("{} ({} bytes)", path.display(), bytes.len());
+}
+
+fn gguf_files() -> Vec<(&'static str, Vec<u8>)> {
+    let mut version_2 = sample();
+    version_2.version = 2;
+    let big = Bytes::big();
+    let half = [big.u16(0x3c00), vec![0; 32]].concat();
+    let big = big
+        .entry_u32("llama.block_count", 1)
+        .tensor("q8_0", &[32], 8, 0)
+        .data(&half);
+    let shard = Bytes::new()
+        .entry_u16("split.no", 0)
+        .entry_u16("split.count", 2);
+    let mut aligned = Bytes::new()
+        .entry_u32("general.alignment", 64)
+        .tensor("w", &[4, 2, 2], F32, 64)
+        .data(&[1; 128]);
+    aligned.alignment = 64;
+    vec![
+        ("every-kind", sample().build()),
+        ("version-2", version_2.build()),
+        ("big-endian", big.build()),
+        (
+            "shard",
+            shard.tensor("w", &[8], F32, 0).data(&[0; 32]).build(),
+        ),
+        ("alignment-64", aligned.build()),
+        ("empty", Bytes::new().build()),
+    ]
+}
+
+fn vocabularies() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("byte-level", vocabulary("gpt2")),
+        ("sentence-piece", vocabulary("llama")),
+    ]
+}
+
+fn vocabulary(model: &str) -> Vec<u8> {
+    let file = Bytes::new();
+    let strings = |texts: &[&str]| {
+        texts
+            .iter()
+            .flat_map(|text| file.string(text.as_bytes()))
+            .collect::<Vec<u8>>()
+    };
+    let tokens = [
+        "<unk>", "<s>", "</s>", "a", "b", "ab", "\u{2581}", "<0x41>", "<tool>",
+    ];
+    let types: Vec<u8> = [2u32, 3, 3, 1, 1, 1, 1, 6, 4]
+        .iter()
+        .flat_map(|ty| ty.to_le_bytes())
+        .collect();
+    let scores: Vec<u8> = (0..9).flat_map(|id| (-(id as f32)).to_le_bytes()).collect();
+    Bytes::new()
+        .entry_string("tokenizer.ggml.model", model.as_bytes())
+        .entry_string("tokenizer.ggml.pre", b"gpt-2")
+        .entry_array("tokenizer.ggml.tokens", 8, 9, &strings(&tokens))
+        .entry_array("tokenizer.ggml.token_type", 5, 9, &types)
+        .entry_array("tokenizer.ggml.scores", 6, 9, &scores)
+        .entry_array("tokenizer.ggml.merges", 8, 1, &strings(&["a b"]))
+        .entry_u32("tokenizer.ggml.bos_token_id", 1)
+        .entry_u32("tokenizer.ggml.eos_token_id", 2)
+        .entry("tokenizer.ggml.add_bos_token", 7, &[1])
+        .build()
+}
+
+const TEXTS: [&str; 6] = [
+    "\0the abab the 12345 ab",
+    "\x07<|end|>ab<tool>  a",
+    "\x0bGood morrow,\r\n\t cousin's \u{65e5}\u{672c}\u{8a9e} \u{1f600}\u{200d} \u{e9}",
+    "\x17 aaa  <s>\u{2581}ab</s><0x41> <tool>",
+    "\x0ffn main() {\n    println!(\"{}\", 1_000);\n}\n",
+    "\x13DON'T don't I'LL \u{0645}\u{0631}\u{062d}\u{0628}\u{0627} 3\u{00bd}",
+];
+
+const TEMPLATES: [(&str, &str); 3] = [
+    (
+        "turns",
+        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'system' and loop.first %}\
+         [{{ message.content | trim }}]{% elif message.role not in ['user', 'assistant'] %}\
+         {{ raise_exception('unknown role ' + message.role) }}{% else %}<{{ message['role'] }}>\
+         {{- message['content'].split('</think>')[-1].strip() }}{{ eos_token }}{% endif %}{% endfor %}\
+         {% if add_generation_prompt %}<assistant>{% endif %}",
+    ),
+    (
+        "tools",
+        "{%- set ns = namespace(found=false) %}{%- if tools is defined and tools is not none %}\
+         {{- '# Tools\\n' }}{%- for tool in tools %}{{ tool | tojson(indent=2) }}{% endfor %}{%- endif %}\
+         {%- for message in messages[::-1] %}{%- set i = (messages | length - 1) - loop.index0 %}\
+         {%- if message.content is string and not ns.found %}{% set ns.found = true %}{{ i }}{% endif %}\
+         {%- endfor %}",
+    ),
+    (
+        "macro",
+        "{% macro turn(role, content) %}{{ role.upper() }}: {{ content }}\n{% endmacro %}\
+         {{ strftime_now('%d %b %Y') }}{% for m in messages %}{{ turn(m.role, m.content | default('none', true)) }}\
+         {% if loop.index > 3 %}{% break %}{% endif %}{% endfor %}{{ messages | map(attribute='role') | join(', ') }}",
+    ),
+];
+
+/// A Llama of one layer and width 8, with weights of zero.
+fn checkpoint() -> Vec<u8> {
+    let config = r#"{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":8,"intermediate_size":16,"num_attention_heads":2,"num_key_value_heads":1,"num_hidden_layers":1,"vocab_size":4,"max_position_embeddings":16,"rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,"torch_dtype":"float32","bos_token_id":0,"eos_token_id":1,"hidden_act":"silu"}"#;
+    let tokenizer = r#"{"version":"1.0","added_tokens":[{"id":0,"content":"<s>","special":true,"lstrip":false,"rstrip":false,"normalized":false,"single_word":false},{"id":1,"content":"</s>","special":true,"lstrip":false,"rstrip":false,"normalized":false,"single_word":false}],"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},"post_processor":null,"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"<s>":0,"</s>":1,"a":2,"b":3},"merges":[]}}"#;
+    let tokenizer_config =
+        r#"{"tokenizer_class":"GPT2Tokenizer","chat_template":"{{ messages[0].content }}"}"#;
+    let shapes: [(&str, &[usize]); 12] = [
+        ("lm_head.weight", &[4, 8]),
+        ("model.embed_tokens.weight", &[4, 8]),
+        ("model.layers.0.input_layernorm.weight", &[8]),
+        ("model.layers.0.mlp.down_proj.weight", &[8, 16]),
+        ("model.layers.0.mlp.gate_proj.weight", &[16, 8]),
+        ("model.layers.0.mlp.up_proj.weight", &[16, 8]),
+        ("model.layers.0.post_attention_layernorm.weight", &[8]),
+        ("model.layers.0.self_attn.k_proj.weight", &[4, 8]),
+        ("model.layers.0.self_attn.o_proj.weight", &[8, 8]),
+        ("model.layers.0.self_attn.q_proj.weight", &[8, 8]),
+        ("model.layers.0.self_attn.v_proj.weight", &[4, 8]),
+        ("model.norm.weight", &[8]),
+    ];
+    let mut header = serde_json::Map::new();
+    let mut n_bytes = 0;
+    for (name, shape) in shapes {
+        let end = n_bytes + shape.iter().product::<usize>() * 4;
+        header.insert(
+            name.to_owned(),
+            serde_json::json!({ "dtype": "F32", "shape": shape, "data_offsets": [n_bytes, end] }),
+        );
+        n_bytes = end;
+    }
+    let header = serde_json::Value::Object(header).to_string();
+    let mut out = [config, tokenizer, tokenizer_config]
+        .join("\n%%%\n")
+        .into_bytes();
+    out.extend(b"\n%%%\n");
+    out.extend((header.len() as u64).to_le_bytes());
+    out.extend(header.as_bytes());
+    out.resize(out.len() + n_bytes, 0);
+    out
+}
