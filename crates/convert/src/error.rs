@@ -163,6 +163,14 @@ pub enum ConvertError {
         /// What is wrong.
         source: QuantError,
     },
+    /// An error of a compute kernel.
+    #[error("tensor `{tensor}`: {source}")]
+    Kernel {
+        /// The tensor.
+        tensor: String,
+        /// What is wrong.
+        source: gristmill_kernels::KernelError,
+    },
 
     // ---- recipes and quantization -------------------------------------------------------------
     /// No recipe has this name or number.

@@ -13,6 +13,7 @@ mod naming;
 mod output;
 mod plan;
 mod progress;
+pub mod quantize;
 pub mod recipe;
 mod safetensors_file;
 pub mod source;

@@ -1,0 +1,312 @@
+//! A GGUF file becomes a smaller one.
+//!
+//! The source is mapped, a type is planned for every tensor, and rows stream through: decode a slab, encode it on
+//! all threads, write it. Memory does not grow with the model, and the bytes depend neither on the number of
+//! threads nor on the size of a slab.
+
+mod importance;
+mod metadata;
+mod report;
+mod rows;
+
+use std::path::PathBuf;
+
+use gristmill_gguf::{Model, TensorPlan, TensorView, Value, WriteOptions, Writer};
+use gristmill_kernels::Pool;
+use gristmill_quant::TensorType;
+
+use crate::error::{ConvertError, Result};
+use crate::progress::{Event, Progress};
+use crate::recipe::{
+    ModelFacts, Plan, PlanOptions, PlannedTensor, Recipe, SourceTensor, plan, sort_tensors,
+};
+
+pub use importance::Importance;
+pub use metadata::quantized_metadata;
+pub use report::{QuantizeReport, QuantizedTensor};
+pub use rows::{RowEncoder, Rows};
+
+/// Bytes of a slab of decoded rows.
+const SLAB_BYTES: usize = 16 << 20;
+
+/// What to quantize, and how.
+#[derive(Clone, Debug)]
+pub struct QuantizeOptions {
+    /// The source: a file, or any shard of a set.
+    pub input: PathBuf,
+    /// The file to write.
+    pub output: PathBuf,
+    /// The recipe; `None` copies every tensor as it is.
+    pub recipe: Option<&'static Recipe>,
+    /// What bends the recipe. `copy` and `has_importance` are set by what this struct holds.
+    pub plan: PlanOptions,
+    /// How much columns matter.
+    pub importance: Option<Importance>,
+    /// Accept a source that is quantized already.
+    pub allow_requantize: bool,
+    /// Refuse a model with rows that do not fit the recipe.
+    pub forbid_fallback: bool,
+    /// Entries to set, after everything else.
+    pub metadata: Vec<(String, Value)>,
+    /// Plan everything, write nothing.
+    pub dry_run: bool,
+    /// Replace an existing output.
+    pub force: bool,
+    /// Threads; 0 for as many as the machine has.
+    pub n_threads: usize,
+    /// Bytes of a slab of decoded rows; 0 for the default.
+    pub slab_bytes: usize,
+}
+
+impl QuantizeOptions {
+    /// Quantizes a file with nothing special asked for.
+    pub fn new(
+        input: impl Into<PathBuf>,
+        output: impl Into<PathBuf>,
+        recipe: &'static Recipe,
+    ) -> Self {
+        QuantizeOptions {
+            input: input.into(),
+            output: output.into(),
+            recipe: Some(recipe),
+            plan: PlanOptions::default(),
+            importance: None,
+            allow_requantize: false,
+            forbid_fallback: false,
+            metadata: Vec::new(),
+            dry_run: false,
+            force: false,
+            n_threads: 0,
+            slab_bytes: 0,
+        }
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        PlanOptions {
+            copy: self.plan.copy || self.recipe.is_none(),
+            has_importance: self.importance.is_some(),
+            ..self.plan.clone()
+        }
+    }
+}
+
+/// Quantizes a model. The output appears whole or not at all.
+///
+/// # Errors
+/// What the source, the options or the recipe do not allow, before the output is opened; see [`ConvertError`].
+pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<QuantizeReport> {
+    let model = Model::open(&options.input)?;
+    model.require_weights()?;
+    let mut views: Vec<TensorView<'_>> = model.views().collect();
+    sort_tensors(&mut views, |view| &view.info.name);
+    let sources: Vec<SourceTensor> = views.iter().map(source).collect();
+    let facts = ModelFacts::from_metadata(model.metadata())?;
+    let plan = match options.recipe {
+        Some(recipe) => plan(recipe, &facts, &sources, &options.plan_options())?,
+        None => copy_plan(&sources),
+    };
+    let mut report = QuantizeReport::new(options, &sources, &plan)?;
+    check(options, &sources, &plan, &mut report)?;
+    for warning in &report.warnings {
+        progress(Event::Warning(warning));
+    }
+    let file_type = options.recipe.map(|recipe| recipe.id);
+    let metadata = quantized_metadata(model.metadata(), file_type, &options.metadata);
+    let layout: Vec<TensorPlan> = sources.iter().zip(&plan.tensors).map(layout).collect();
+    let write_options = WriteOptions {
+        force: options.force,
+        inputs: model
+            .shards()
+            .iter()
+            .map(|shard| shard.path().to_owned())
+            .collect(),
+        ..WriteOptions::default()
+    };
+    report.file_bytes = Writer::size_of(&options.output, &metadata, &layout, &write_options)?;
+    if options.dry_run {
+        return Ok(report);
+    }
+    let mut writer = Writer::create(&options.output, &metadata, &layout, &write_options)?;
+    progress(Event::Start {
+        n_tensors: layout.len(),
+        bytes: report.bytes(),
+    });
+    write(options, &views, &sources, &plan, &mut writer, progress)?;
+    writer.finish()?;
+    Ok(report)
+}
+
+fn source(view: &TensorView<'_>) -> SourceTensor {
+    SourceTensor {
+        name: view.info.name.clone(),
+        dims: view.info.dims.clone(),
+        ty: view.info.ty,
+    }
+}
+
+fn layout((tensor, planned): (&SourceTensor, &PlannedTensor)) -> TensorPlan {
+    TensorPlan {
+        name: tensor.name.clone(),
+        dims: tensor.written_dims().to_vec(),
+        ty: planned.ty,
+    }
+}
+
+fn copy_plan(sources: &[SourceTensor]) -> Plan {
+    let kept = |tensor: &SourceTensor| PlannedTensor {
+        ty: tensor.ty,
+        fallback_from: None,
+        needs_importance: false,
+    };
+    Plan {
+        tensors: sources.iter().map(kept).collect(),
+        unused_overrides: Vec::new(),
+    }
+}
+
+/// Everything that can be refused before a byte is written, and what is only worth a warning.
+fn check(
+    options: &QuantizeOptions,
+    sources: &[SourceTensor],
+    plan: &Plan,
+    report: &mut QuantizeReport,
+) -> Result<()> {
+    let changed = || {
+        sources
+            .iter()
+            .zip(&plan.tensors)
+            .filter(|(tensor, planned)| tensor.ty != planned.ty)
+    };
+    let quantized = changed().find(|(tensor, _)| tensor.ty.is_quantized());
+    if let Some((tensor, _)) = quantized {
+        if !options.allow_requantize {
+            return Err(ConvertError::Requantize {
+                tensor: tensor.name.clone(),
+                ty: tensor.ty,
+            });
+        }
+        report.warnings.push(format!(
+            "the source is quantized already ({} has type {}): errors add up",
+            tensor.name, tensor.ty
+        ));
+    }
+    for (tensor, planned) in changed() {
+        let (name, target) = (tensor.name.clone(), planned.ty);
+        if !tensor.ty.can_decode() {
+            return Err(ConvertError::NoDecoder {
+                tensor: name,
+                ty: tensor.ty,
+                target,
+            });
+        }
+        if !target.can_encode() {
+            return Err(ConvertError::NoEncoder {
+                tensor: name,
+                ty: target,
+            });
+        }
+    }
+    let without = |(tensor, _): &(&SourceTensor, &PlannedTensor)| match &options.importance {
+        Some(importance) => !matches!(importance.of(tensor), Ok(Some(_))),
+        None => true,
+    };
+    let coarse = changed()
+        .filter(|(_, planned)| planned.needs_importance)
+        .filter(without);
+    let coarse: Vec<String> = coarse.map(|(tensor, _)| tensor.name.clone()).collect();
+    if !coarse.is_empty() {
+        let error = ConvertError::ImportanceRequired { tensors: coarse };
+        if !options.dry_run {
+            return Err(error);
+        }
+        report.warnings.push(error.to_string());
+    }
+    let stand_ins: Vec<String> = report
+        .fallbacks()
+        .map(|tensor| tensor.name.clone())
+        .collect();
+    if options.forbid_fallback && !stand_ins.is_empty() {
+        return Err(ConvertError::FallbackForbidden { tensors: stand_ins });
+    }
+    Ok(())
+}
+
+/// Writes the data of all tensors, in their order.
+fn write(
+    options: &QuantizeOptions,
+    views: &[TensorView<'_>],
+    sources: &[SourceTensor],
+    plan: &Plan,
+    writer: &mut Writer,
+    progress: Progress<'_>,
+) -> Result<()> {
+    let pool = Pool::new(n_threads(options.n_threads));
+    let slab_bytes = if options.slab_bytes == 0 {
+        SLAB_BYTES
+    } else {
+        options.slab_bytes
+    };
+    let mut encoder = RowEncoder::new(&pool, slab_bytes);
+    for (index, ((view, tensor), planned)) in
+        views.iter().zip(sources).zip(&plan.tensors).enumerate()
+    {
+        progress(Event::Tensor {
+            index,
+            name: &tensor.name,
+            dims: &tensor.dims,
+            from: tensor.ty.name(),
+            to: planned.ty,
+        });
+        let mut write = |bytes: &[u8]| {
+            writer.write(bytes)?;
+            progress(Event::Written {
+                bytes: bytes.len() as u64,
+            });
+            Ok(())
+        };
+        if view.data.is_empty() {
+            write(&[])?;
+        } else if tensor.ty == planned.ty {
+            encoder.copy(&tensor.name, tensor.ty, view.data, write)?;
+        } else {
+            let importance = options
+                .importance
+                .as_ref()
+                .map(|importance| importance.of(tensor))
+                .transpose()?;
+            let rows = rows(tensor, planned.ty, importance.flatten())?;
+            encoder.encode(&rows, view.data, write)?;
+        }
+    }
+    Ok(())
+}
+
+fn rows<'a>(
+    tensor: &'a SourceTensor,
+    to: TensorType,
+    importance: Option<&'a [f32]>,
+) -> Result<Rows<'a>> {
+    let dim = |index: usize| {
+        let dim = tensor.dims.get(index).copied().unwrap_or(1);
+        let overflow = gristmill_quant::QuantError::Overflow { ty: to, n: dim };
+        usize::try_from(dim).map_err(|_| ConvertError::Quant {
+            tensor: tensor.name.clone(),
+            source: overflow,
+        })
+    };
+    Ok(Rows {
+        tensor: &tensor.name,
+        from: tensor.ty,
+        to,
+        row_len: dim(0)?,
+        rows_per_matrix: dim(1)?,
+        importance,
+    })
+}
+
+fn n_threads(asked: usize) -> usize {
+    match asked {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        n => n,
+    }
+}

@@ -1,0 +1,200 @@
+//! Rows of one type become rows of another, in slabs of bounded size, on all threads.
+
+use std::sync::{Mutex, PoisonError};
+
+use gristmill_kernels::{KernelError, Pool, decode_row, encode_rows, for_each_chunk};
+use gristmill_quant::{QuantError, TensorType};
+
+use crate::error::{ConvertError, Result};
+
+/// Elements that one thread takes at a time, about.
+const CHUNK_ELEMENTS: usize = 1 << 15;
+
+/// Changes the type of rows. Bytes do not depend on the number of threads or the size of slabs: every row is
+/// encoded by itself.
+pub struct RowEncoder<'a> {
+    pool: &'a Pool,
+    /// Elements of a slab, about.
+    slab_elements: usize,
+    out: Vec<u8>,
+}
+
+/// Rows of one tensor.
+pub struct Rows<'a> {
+    /// The tensor's name, for errors.
+    pub tensor: &'a str,
+    /// The type they have.
+    pub from: TensorType,
+    /// The type they are to get.
+    pub to: TensorType,
+    /// Elements per row: a whole number of blocks of both types.
+    pub row_len: usize,
+    /// Rows of one of the stacked matrices.
+    pub rows_per_matrix: usize,
+    /// `row_len` weights for each stacked matrix, where columns matter unequally.
+    pub importance: Option<&'a [f32]>,
+}
+
+impl<'a> RowEncoder<'a> {
+    /// An encoder on a pool; `slab_bytes` bounds its buffer, but one row is always taken.
+    pub fn new(pool: &'a Pool, slab_bytes: usize) -> Self {
+        RowEncoder {
+            pool,
+            slab_elements: slab_bytes / 4,
+            out: Vec::new(),
+        }
+    }
+
+    /// Encodes all rows of `data` and hands them to `write`, a slab at a time, in order.
+    ///
+    /// # Errors
+    /// [`ConvertError::Quant`] for data that does not fit, or a scale that is not finite; what `write` returns.
+    pub fn encode(
+        &mut self,
+        rows: &Rows<'_>,
+        data: &[u8],
+        mut write: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let from_bytes = row_bytes(rows, rows.from)?;
+        let to_bytes = row_bytes(rows, rows.to)?;
+        if from_bytes == 0 {
+            return Ok(());
+        }
+        let slab_rows = (self.slab_elements / rows.row_len).max(1);
+        for (slab, data) in data.chunks(slab_rows * from_bytes).enumerate() {
+            let n_rows = data.len() / from_bytes;
+            self.out.resize(n_rows * to_bytes, 0);
+            encode_slab(
+                self.pool,
+                rows,
+                (from_bytes, to_bytes),
+                slab * slab_rows,
+                data,
+                &mut self.out,
+            )?;
+            write(&self.out)?;
+        }
+        Ok(())
+    }
+
+    /// Hands `data` on as it is, after a look for scales that are not finite.
+    ///
+    /// # Errors
+    /// [`ConvertError::Quant`], what `write` returns.
+    pub fn copy(
+        &mut self,
+        tensor: &str,
+        ty: TensorType,
+        data: &[u8],
+        mut write: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let slab_bytes = (self.slab_elements / ty.block_len()).max(1) * ty.block_bytes();
+        for (slab, data) in data.chunks(slab_bytes).enumerate() {
+            if ty.can_decode() {
+                let first_block = slab * (slab_bytes / ty.block_bytes());
+                ty.validate(data)
+                    .map_err(|error| in_tensor(tensor, later_block(error, first_block)))?;
+            }
+            write(data)?;
+        }
+        Ok(())
+    }
+}
+
+fn row_bytes(rows: &Rows<'_>, ty: TensorType) -> Result<usize> {
+    let n = rows.row_len as u64;
+    let bytes = ty
+        .row_bytes(n)
+        .map_err(|error| in_tensor(rows.tensor, error))?;
+    usize::try_from(bytes).map_err(|_| in_tensor(rows.tensor, QuantError::Overflow { ty, n }))
+}
+
+/// Encodes the rows of `data`, the first of which is row `first_row` of the tensor.
+fn encode_slab(
+    pool: &Pool,
+    rows: &Rows<'_>,
+    (from_bytes, to_bytes): (usize, usize),
+    first_row: usize,
+    data: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    let chunk_rows = (CHUNK_ELEMENTS / rows.row_len).max(1);
+    // The failure of the first row counts, whichever thread came first.
+    let failure: Mutex<Option<(usize, ConvertError)>> = Mutex::new(None);
+    for_each_chunk(pool, out, chunk_rows * to_bytes, |chunk, out| {
+        let first = chunk * chunk_rows;
+        let n_rows = out.len() / to_bytes;
+        let data = &data[first * from_bytes..][..n_rows * from_bytes];
+        if let Err(error) = encode_chunk(rows, first_row + first, n_rows, data, out) {
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            if failure.as_ref().is_none_or(|(earlier, _)| first < *earlier) {
+                *failure = Some((first, error));
+            }
+        }
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// Decodes, encodes and validates some rows.
+fn encode_chunk(
+    rows: &Rows<'_>,
+    first_row: usize,
+    n_rows: usize,
+    data: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    let row_len = rows.row_len;
+    let kernel = |error| in_kernel(rows.tensor, error);
+    let mut values = vec![0.0; n_rows * row_len];
+    decode_row(rows.from, data, &mut values).map_err(kernel)?;
+    match rows.importance {
+        None => encode_rows(rows.to, &values, row_len, None, out).map_err(kernel)?,
+        Some(importance) => {
+            let encoded = values
+                .chunks_exact(row_len)
+                .zip(out.chunks_exact_mut(out.len() / n_rows));
+            for (row, (values, out)) in encoded.enumerate() {
+                let matrix = (first_row + row) / rows.rows_per_matrix.max(1);
+                let weights = importance
+                    .get(matrix * row_len..)
+                    .and_then(|rest| rest.get(..row_len));
+                encode_rows(rows.to, values, row_len, weights, out).map_err(kernel)?;
+            }
+        }
+    }
+    let first_block = first_row * (row_len / rows.to.block_len());
+    rows.to
+        .validate(out)
+        .map_err(|error| in_tensor(rows.tensor, later_block(error, first_block)))
+}
+
+/// Counts the block of a failure from the start of the tensor.
+fn later_block(error: QuantError, first_block: usize) -> QuantError {
+    match error {
+        QuantError::NonFinite { ty, block } => QuantError::NonFinite {
+            ty,
+            block: first_block + block,
+        },
+        other => other,
+    }
+}
+
+fn in_tensor(tensor: &str, source: QuantError) -> ConvertError {
+    ConvertError::Quant {
+        tensor: tensor.to_owned(),
+        source,
+    }
+}
+
+fn in_kernel(tensor: &str, source: KernelError) -> ConvertError {
+    match source {
+        KernelError::Quant(source) => in_tensor(tensor, source),
+        source => ConvertError::Kernel {
+            tensor: tensor.to_owned(),
+            source,
+        },
+    }
+}
