@@ -53,3 +53,40 @@ fn default_name(authorship: &Authorship, encoding: &str) -> String {
     file.push_str(&dashed(encoding).to_uppercase());
     file
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authorship::Given;
+
+    #[test]
+    fn placeholders_and_folders() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("Tiny-Llama-0.2M-Chat-v0.3");
+        std::fs::create_dir(&folder).unwrap();
+        let given = Given {
+            name: None,
+            overrides: None,
+            n_params: 228_352,
+        };
+        let authorship = Authorship::load(&folder, &given).unwrap();
+        let path = |given: Option<&Path>| output_path(given, &folder, &authorship, "q8_0");
+        assert_eq!(
+            path(None),
+            folder.join("Tiny-Llama-0.2M-Chat-v0.3-Q8_0.gguf")
+        );
+        assert_eq!(
+            path(Some(parent.path())),
+            parent.path().join("Tiny-Llama-0.2M-Chat-v0.3-Q8_0.gguf")
+        );
+        assert_eq!(
+            path(Some(Path::new("x/{ftype}.gguf"))),
+            Path::new("x/q8_0.gguf")
+        );
+        assert_eq!(
+            path(Some(Path::new("{OUTTYPE}-{outtype}-{}.gguf"))),
+            Path::new("Q8_0-q8_0-q8_0.gguf")
+        );
+        assert_eq!(path(Some(Path::new("plain.gguf"))), Path::new("plain.gguf"));
+    }
+}

@@ -3,6 +3,8 @@
 
 mod card;
 mod model_id;
+#[cfg(test)]
+mod tests;
 
 use crate::ConvertError;
 use crate::checkpoint::{read_json, read_text};

@@ -1,0 +1,197 @@
+//! A folder with everything that the heuristics look at. Right values: what the reference's own code makes of it.
+
+use super::{Authorship, Given};
+use gristmill_gguf::{Array, Metadata, Value};
+use std::fs;
+use std::path::Path;
+
+const CARD: &str = "---
+language:
+  - en
+  - no
+license:
+- mit
+- apache-2.0
+license_name: my-license
+license_link: https://example.org/LICENSE
+tags: [chat, \"a, b\"]
+pipeline_tag: text-generation
+model_name: \"Foo: the Bar\"
+model_creator: Somebody
+base_model:
+- org-one/Base-Model-7B-v1.1
+- https://huggingface.co/meta-llama/Llama-2-7b-hf
+- just-a-name
+datasets: org/some-data
+description: >-
+  Two lines
+  folded.
+url: https://example.org
+---
+# Text
+";
+
+fn folder(parent: &Path) -> std::path::PathBuf {
+    let folder = parent.join("Foo-Bar-1.5B-Instruct-v2");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("README.md"), CARD).unwrap();
+    fs::write(
+        folder.join("config.json"),
+        r#"{"_name_or_path": "some-org/other-name-3B-chat"}"#,
+    )
+    .unwrap();
+    let sampling = r#"{"temperature": 0.6, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.05, "do_sample": true, "min_p": null}"#;
+    fs::write(folder.join("generation_config.json"), sampling).unwrap();
+    folder
+}
+
+/// The entries without `general.`, lists joined by bars.
+fn entries(folder: &Path, given: &Given<'_>) -> Vec<(String, String)> {
+    let mut metadata = Metadata::new();
+    Authorship::load(folder, given)
+        .unwrap()
+        .write(&mut metadata);
+    let text = |value: &Value| match value {
+        Value::String(text) => text.to_str_lossy().into_owned(),
+        Value::Array(Array::String(list)) => list
+            .iter()
+            .map(|text| String::from_utf8_lossy(text).into_owned())
+            .collect::<Vec<_>>()
+            .join("|"),
+        Value::U32(number) => number.to_string(),
+        Value::I32(number) => format!("{number} (i32)"),
+        Value::F32(number) => format!("{number} (f32)"),
+        other => panic!("{other:?}"),
+    };
+    metadata
+        .iter()
+        .map(|(key, value)| {
+            (
+                key.strip_prefix("general.").unwrap().to_owned(),
+                text(value),
+            )
+        })
+        .collect()
+}
+
+fn check(found: &[(String, String)], expected: &[(&str, &str)]) {
+    let found: Vec<(&str, &str)> = found
+        .iter()
+        .map(|(key, text)| (key.as_str(), text.as_str()))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_folder_tells_all_it_knows() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = folder(parent.path());
+    let given = Given {
+        name: None,
+        overrides: None,
+        n_params: 1_500_000_000,
+    };
+    check(
+        &entries(&folder, &given),
+        &[
+            ("sampling.top_k", "20 (i32)"),
+            ("sampling.top_p", "0.95 (f32)"),
+            ("sampling.temp", "0.6 (f32)"),
+            ("sampling.penalty_repeat", "1.05 (f32)"),
+            ("name", "Foo: the Bar"),
+            ("author", "Somebody"),
+            ("version", "v2"),
+            ("organization", "Some Org"),
+            ("finetune", "3b-chat"),
+            ("basename", "other-name"),
+            ("description", "Two lines folded."),
+            ("size_label", "1.5B"),
+            ("license", "mit,apache-2.0"),
+            ("license.name", "my-license"),
+            ("license.link", "https://example.org/LICENSE"),
+            ("source.url", "https://example.org"),
+            ("base_model.count", "3"),
+            ("base_model.0.name", "Base Model 7B v1.1"),
+            ("base_model.0.version", "v1.1"),
+            ("base_model.0.organization", "Org One"),
+            (
+                "base_model.0.repo_url",
+                "https://huggingface.co/org-one/Base-Model-7B-v1.1",
+            ),
+            ("base_model.1.name", "Llama 2 7b Hf"),
+            ("base_model.1.organization", "Meta Llama"),
+            (
+                "base_model.1.repo_url",
+                "https://huggingface.co/meta-llama/Llama-2-7b-hf",
+            ),
+            ("base_model.2.name", "Just A Name"),
+            ("dataset.count", "1"),
+            ("dataset.0.name", "Some Data"),
+            ("dataset.0.organization", "Org"),
+            ("dataset.0.repo_url", "https://huggingface.co/org/some-data"),
+            ("tags", "chat|a, b|text-generation"),
+            ("languages", "en|no"),
+        ],
+    );
+}
+
+#[test]
+fn overrides_and_a_given_name_go_first() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = folder(parent.path());
+    let overrides = parent.path().join("overrides.json");
+    let text = r#"{"general.author": "Override", "general.sampling.top_k": 7, "general.sampling.min_p": 0.5,
+        "general.tags": ["one"], "general.base_models": [{"name": "N", "repo_url": "U", "odd": "x"}], "general.license": ""}"#;
+    fs::write(&overrides, text).unwrap();
+    let given = Given {
+        name: Some("Given"),
+        overrides: Some(&overrides),
+        n_params: 1_500_000_000,
+    };
+    let found = entries(&folder, &given);
+    let value = |key: &str| {
+        found
+            .iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, text)| text.as_str())
+    };
+    assert_eq!(value("name"), Some("Given"));
+    assert_eq!(value("author"), Some("Override"));
+    assert_eq!(value("tags"), Some("one"));
+    assert_eq!(value("license"), None);
+    assert_eq!(
+        (value("base_model.count"), value("base_model.0.name")),
+        (Some("1"), Some("N"))
+    );
+    assert_eq!(value("base_model.0.repo_url"), Some("U"));
+    let sampling: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).take(4).collect();
+    assert_eq!(
+        sampling,
+        [
+            "sampling.top_k",
+            "sampling.top_p",
+            "sampling.min_p",
+            "sampling.temp"
+        ]
+    );
+    fs::write(&overrides, "{").unwrap();
+    assert!(Authorship::load(&folder, &given).is_err());
+}
+
+#[test]
+fn an_empty_folder_has_a_name_and_a_size() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("model");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("README.md"), [0xff, 0xfe, 0]).unwrap();
+    fs::write(folder.join("generation_config.json"), "not json").unwrap();
+    let given = Given {
+        name: None,
+        overrides: None,
+        n_params: 143_424,
+    };
+    check(
+        &entries(&folder, &given),
+        &[("name", "Model"), ("size_label", "143K")],
+    );
+}
