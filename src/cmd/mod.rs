@@ -5,6 +5,7 @@ mod convert;
 mod demo;
 mod inspect;
 mod links;
+mod quantize;
 mod tokenize;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<demo::Demo>(),
     Command::of::<inspect::Inspect>(),
     Command::of::<links::Links>(),
+    Command::of::<quantize::Quantize>(),
     Command::of::<tokenize::Tokenize>(),
 ];
 
@@ -39,6 +41,11 @@ pub trait Run: clap::Args {
     /// The reference's names that this command answers to through a link.
     const REFERENCE_NAMES: &'static [&'static str] = &[];
 
+    /// More for the end of `--help`, such as a list made from a registry.
+    fn more_help() -> String {
+        String::new()
+    }
+
     /// Does the work: results to standard output (through a `Write`, so that a closed pipe is an ordinary error),
     /// everything else to standard error.
     fn run(self, invocation: &Invocation) -> anyhow::Result<()>;
@@ -50,6 +57,7 @@ pub struct Command {
     about: &'static str,
     examples: &'static str,
     pub reference_names: &'static [&'static str],
+    more_help: fn() -> String,
     augment: fn(clap::Command) -> clap::Command,
     pub run: fn(&ArgMatches, &Invocation) -> anyhow::Result<()>,
 }
@@ -61,6 +69,7 @@ impl Command {
             about: R::ABOUT,
             examples: R::EXAMPLES,
             reference_names: R::REFERENCE_NAMES,
+            more_help: R::more_help,
             augment: R::augment_args,
             run: |matches, invocation| R::from_arg_matches(matches)?.run(invocation),
         }
@@ -80,7 +89,11 @@ impl Command {
             .long_about(None)
             .version(crate::version::text())
             .allow_negative_numbers(true)
-            .after_help(format!("Examples:\n{}", examples.join("\n")))
+            .after_help(format!(
+                "Examples:\n{}{}",
+                examples.join("\n"),
+                (self.more_help)()
+            ))
     }
 }
 
@@ -116,4 +129,58 @@ pub fn run_line(line: &[&str]) -> anyhow::Result<()> {
     let parser = parser();
     let argv = crate::arguments::normalise(&argv, &parser);
     dispatch(&parser.try_get_matches_from(argv)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Splits a line at spaces outside of single quotes.
+    fn words(line: &str) -> Vec<OsString> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        for c in line.chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted => words.push(String::new()),
+                c => words.last_mut().expect("there is a word").push(c),
+            }
+        }
+        words.into_iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn every_example_parses_as_its_own_command() {
+        for command in COMMANDS {
+            let examples = command.examples.trim().lines().map(str::trim);
+            assert!(
+                examples.clone().count() > 0,
+                "{} has no example",
+                command.name
+            );
+            for example in examples {
+                let start = example
+                    .find("gristmill ")
+                    .expect("an example calls gristmill");
+                let argv = crate::arguments::normalise(&words(&example[start..]), &parser());
+                let matches = parser().try_get_matches_from(argv);
+                let matches = matches.unwrap_or_else(|error| panic!("{example}: {error}"));
+                assert_eq!(matches.subcommand_name(), Some(command.name), "{example}");
+            }
+        }
+    }
+
+    #[test]
+    fn commands_are_sorted_and_answer_to_one_reference_name_each() {
+        assert!(COMMANDS.is_sorted_by_key(|command| command.name));
+        let mut names: Vec<&str> = COMMANDS
+            .iter()
+            .flat_map(|command| command.reference_names)
+            .copied()
+            .collect();
+        let n_names = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), n_names);
+    }
 }
