@@ -36,7 +36,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(streamed, String::from_utf8_lossy(&whole));
     let plain = tokenizer.encode(text, EncodeOptions::default());
     if tokenizer.pre_tokenizer().is_some() && std::str::from_utf8(text).is_ok() {
-        assert_eq!(tokenizer.detokenize(&plain, true), text);
+        assert_eq!(tokenizer.decode(&plain, true), text);
     }
 });
 

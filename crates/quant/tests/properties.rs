@@ -163,3 +163,39 @@ fn non_finite_scales_are_found() {
             .starts_with("quantized data validation failed")
     );
 }
+
+#[test]
+fn byte_order_turns_and_returns() {
+    let blocks: Vec<u8> = (0..584).map(|byte| (byte % 251) as u8).collect();
+    for ty in TensorType::all() {
+        let before = &blocks[..2 * ty.block_bytes()];
+        let mut data = before.to_vec();
+        let Ok(()) = ty.swap_byte_order(&mut data) else {
+            assert!(!ty.has_byte_order() && data == before, "{ty}");
+            continue;
+        };
+        // Bytes only change places, the same way in every block, and twice is not at all.
+        let sorted = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes.sort_unstable();
+            bytes
+        };
+        assert_eq!(sorted(&data), sorted(before), "{ty}");
+        assert_eq!(
+            data != before,
+            !["i8", "mxfp4", "nvfp4"].contains(&ty.name()),
+            "{ty}"
+        );
+        ty.swap_byte_order(&mut data).expect("it worked before");
+        assert_eq!(data, before, "{ty}");
+        if ty.block_bytes() > 1 {
+            assert!(ty.swap_byte_order(&mut data[1..]).is_err(), "{ty}");
+        }
+    }
+    // The scales of q6_K stand last.
+    let q6_k = TensorType::from_name("q6_K").expect("it is registered");
+    let mut block = vec![0; 210];
+    block[208] = 1;
+    q6_k.swap_byte_order(&mut block).expect("a whole block");
+    assert_eq!(block[208..], [0, 1]);
+}

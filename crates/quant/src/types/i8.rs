@@ -10,6 +10,7 @@ static FORMAT: Format = Format {
     name: "i8",
     block_len: 1,
     block_bytes: size_of::<i8>(),
+    wide_fields: Some(&[]),
     quantized: false,
     activation: None,
     codec: None,

@@ -36,6 +36,7 @@ static FORMAT: Format = Format {
     name: "iq1_s",
     block_len: 256,
     block_bytes: size_of::<BlockIq1S>(),
+    wide_fields: None,
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

@@ -33,6 +33,7 @@ static FORMAT: Format = Format {
     name: "iq2_xxs",
     block_len: 256,
     block_bytes: size_of::<BlockIq2Xxs>(),
+    wide_fields: None,
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

@@ -37,6 +37,7 @@ static FORMAT: Format = Format {
     name: "iq3_s",
     block_len: 256,
     block_bytes: size_of::<BlockIq3S>(),
+    wide_fields: None,
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

@@ -33,6 +33,7 @@ static FORMAT: Format = Format {
     name: "iq3_xxs",
     block_len: 256,
     block_bytes: size_of::<BlockIq3Xxs>(),
+    wide_fields: None,
     quantized: true,
     activation: Some(Q8_K),
     codec: None,
