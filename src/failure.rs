@@ -54,6 +54,9 @@ fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(gristmill_tokenizer::TokenizerError::Metadata(error)) = cause.downcast_ref() {
         return container(error);
     }
+    if let Some(error) = cause.downcast_ref::<gristmill_pipeline::PipelineError>() {
+        return error.hint();
+    }
     if let Some(error) = cause.downcast_ref::<gristmill_convert::ConvertError>() {
         return error.hint();
     }

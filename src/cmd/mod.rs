@@ -5,6 +5,7 @@ mod convert;
 mod demo;
 mod inspect;
 mod links;
+mod pipeline;
 mod quantize;
 mod tokenize;
 
@@ -19,6 +20,7 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<demo::Demo>(),
     Command::of::<inspect::Inspect>(),
     Command::of::<links::Links>(),
+    Command::of::<pipeline::Pipeline>(),
     Command::of::<quantize::Quantize>(),
     Command::of::<tokenize::Tokenize>(),
 ];

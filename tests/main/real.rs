@@ -44,7 +44,7 @@ fn answer(model: &Arc<Model>, prompt: &str, n: usize) -> (Vec<u32>, f64, f64) {
         ..Default::default()
     };
     let mut session = Session::new(model.clone(), &options).expect("a session can be made");
-    let ids = raw_prompt(model.tokenizer(), prompt);
+    let ids = raw_prompt(model.tokenizer(), prompt.as_bytes());
     let generate = GenerateOptions {
         limit: Limit::Tokens(n),
         sampling: SamplingOptions::greedy(),

@@ -54,11 +54,14 @@ impl PipelineError {
     }
 
     /// The remedy, where one is known.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
         match self {
-            PipelineError::ReportExists { .. } => Some(
-                "give --force (or set FORCE=1) to replace the earlier run, or choose another name",
+            PipelineError::ReportExists { .. } | PipelineError::FileExists { .. } => Some(
+                "give --force (or set FORCE=1) to replace the earlier run, or choose another name"
+                    .into(),
             ),
+            PipelineError::Convert(error) => error.hint(),
+            PipelineError::Gguf(error) => error.hint().map(String::from),
             _ => None,
         }
     }

@@ -38,7 +38,7 @@ pub fn smoke_test(path: &Path, n_threads: Option<usize>) -> Result<SmokeTest, Pi
             ..Default::default()
         },
     )?;
-    let prompt = raw_prompt(model.tokenizer(), PROMPT);
+    let prompt = raw_prompt(model.tokenizer(), PROMPT.as_bytes());
     let n_context = model.hyperparameters().n_context_train;
     let n_ctx = Some((prompt.len() + N_TOKENS).min(n_context.max(1)));
     let options = LoadOptions {
