@@ -50,17 +50,34 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 
 /// The remedy that a library's error knows.
 fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
-    let container = |error: &gristmill_gguf::Error| error.hint().map(String::from);
-    if let Some(gristmill_tokenizer::TokenizerError::Metadata(error)) = cause.downcast_ref() {
-        return container(error);
-    }
-    if let Some(error) = cause.downcast_ref::<gristmill_pipeline::PipelineError>() {
-        return error.hint();
-    }
-    if let Some(error) = cause.downcast_ref::<gristmill_convert::ConvertError>() {
-        return error.hint();
-    }
-    cause.downcast_ref().and_then(container)
+    // One line per library; an error that holds another library's asks it.
+    None.or_else(|| {
+        cause
+            .downcast_ref::<gristmill_pipeline::PipelineError>()?
+            .hint()
+    })
+    .or_else(|| {
+        cause
+            .downcast_ref::<gristmill_convert::ConvertError>()?
+            .hint()
+    })
+    .or_else(|| {
+        cause
+            .downcast_ref::<gristmill_engine::EngineError>()?
+            .hint()
+    })
+    .or_else(|| {
+        cause
+            .downcast_ref::<gristmill_tokenizer::TokenizerError>()?
+            .hint()
+            .map(String::from)
+    })
+    .or_else(|| {
+        cause
+            .downcast_ref::<gristmill_gguf::Error>()?
+            .hint()
+            .map(String::from)
+    })
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

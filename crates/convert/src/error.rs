@@ -274,6 +274,7 @@ impl ConvertError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             ConvertError::Gguf(error) => return error.hint().map(str::to_owned),
+            ConvertError::Model(error) => return error.hint().map(str::to_owned),
             ConvertError::Overflow { .. } => "use --outtype bf16 (or f32), which has the range",
             ConvertError::MissingShards { .. } => {
                 "download the missing files; the checkpoint is incomplete"

@@ -158,6 +158,8 @@ impl EngineError {
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Gguf(error) => error.hint().map(str::to_owned),
+            EngineError::Model(error) => error.hint().map(str::to_owned),
+            EngineError::Tokenizer(error) => error.hint().map(str::to_owned),
             EngineError::PromptTooLong { .. } | EngineError::ContextFull { .. } => {
                 Some("give a longer context with -c, or a shorter prompt".into())
             }

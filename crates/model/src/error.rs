@@ -94,3 +94,27 @@ pub enum ModelError {
     #[error(transparent)]
     Compute(#[from] ComputeError),
 }
+
+impl ModelError {
+    /// What to do about it, where a remedy is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            ModelError::Metadata(error) => return error.hint(),
+            ModelError::UnknownArchitecture { .. } => {
+                "use a model of a supported architecture, or update gristmill"
+            }
+            ModelError::VocabularyOnly => {
+                "use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`"
+            }
+            ModelError::MissingTensor { .. }
+            | ModelError::TensorShape { .. }
+            | ModelError::UnknownTensor { .. } => {
+                "the file does not fit its own description; compare its hash with its source, or convert the model again"
+            }
+            ModelError::Hyperparameter { .. } => {
+                "the metadata is damaged or edited; convert the model again"
+            }
+            _ => return None,
+        })
+    }
+}

@@ -62,6 +62,7 @@ impl PipelineError {
             ),
             PipelineError::Convert(error) => error.hint(),
             PipelineError::Gguf(error) => error.hint().map(String::from),
+            PipelineError::Engine(error) => error.hint(),
             _ => None,
         }
     }

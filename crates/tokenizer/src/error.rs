@@ -98,3 +98,22 @@ pub enum TokenizerError {
         text: String,
     },
 }
+
+impl TokenizerError {
+    /// What to do about it, where a remedy is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            TokenizerError::Metadata(error) => return error.hint(),
+            TokenizerError::UnsupportedKind { .. } => {
+                "use a model with one of these tokenizers, or update gristmill"
+            }
+            TokenizerError::NoVocabulary { .. } => "use a file with a vocabulary",
+            TokenizerError::UnknownPreTokenizer { .. } => {
+                "convert the model again, with `--tokenizer-pre NAME` if its pre-tokenizer is a known one; or update gristmill"
+            }
+            _ => {
+                "the vocabulary is damaged, or was made by a faulty tool; convert the model again from its original checkpoint"
+            }
+        })
+    }
+}
