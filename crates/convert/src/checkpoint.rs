@@ -100,6 +100,15 @@ impl Checkpoint {
 
     /// The 16-bit type that loses least: that of the first matrix that has one, else F16.
     pub fn half_dtype(&self) -> Dtype {
+        self.first_half().unwrap_or(Dtype::F16)
+    }
+
+    /// The checkpoint's own float type: that of the first matrix in 16 bits, else F32.
+    pub fn float_dtype(&self) -> Dtype {
+        self.first_half().unwrap_or(Dtype::F32)
+    }
+
+    fn first_half(&self) -> Option<Dtype> {
         let matrices = self
             .tensors
             .iter()
@@ -107,7 +116,7 @@ impl Checkpoint {
         let mut halves = matrices
             .map(|tensor| tensor.entry.dtype)
             .filter(|dtype| matches!(dtype, Dtype::BF16 | Dtype::F16));
-        halves.next().unwrap_or(Dtype::F16)
+        halves.next()
     }
 }
 

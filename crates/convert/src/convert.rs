@@ -7,6 +7,8 @@ use crate::naming::output_path;
 use crate::output::{OutputType, Uniform};
 use crate::plan::{Origin, Plan};
 use crate::progress::{Event, Progress};
+use crate::quantize::quantized_metadata;
+use crate::recipe::ModelFacts;
 use crate::stream::Stream;
 use gristmill_gguf::{Metadata, WriteOptions, Writer};
 use gristmill_model::Hyperparameters;
@@ -132,13 +134,18 @@ pub fn convert(
         options.output.as_deref(),
         &options.folder,
         &authorship,
-        output.name,
+        options.output_type.label(output),
     );
-    let metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
+    let mut metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
+    if let OutputType::Recipe(recipe) = options.output_type {
+        warnings.extend(plan.apply(recipe, &ModelFacts::from_metadata(&metadata)?)?);
+        metadata = quantized_metadata(&metadata, Some(recipe.id), &[]);
+    }
     for warning in &warnings {
         progress(Event::Warning(warning));
     }
-    let mut report = report(&checkpoint, &plan, &metadata, output, path, warnings);
+    let label = options.output_type.label(output);
+    let mut report = report(&checkpoint, &plan, &metadata, label, path, warnings);
     if options.dry_run {
         report.dry_run = true;
         report.bytes = Writer::size_of(
@@ -322,7 +329,7 @@ fn report(
     checkpoint: &Checkpoint,
     plan: &Plan,
     metadata: &Metadata,
-    output: Uniform,
+    output_type: &str,
     path: PathBuf,
     warnings: Vec<String>,
 ) -> ConvertReport {
@@ -345,7 +352,7 @@ fn report(
         class: checkpoint.config.class.name,
         source_types,
         n_source_files: checkpoint.files.len(),
-        output_type: output.name.to_owned(),
+        output_type: output_type.to_owned(),
         types,
         n_tensors: plan.tensors.len(),
         n_params: plan.n_params(),

@@ -2,6 +2,7 @@
 
 use crate::ConvertError;
 use crate::checkpoint::Checkpoint;
+use crate::recipe::Recipe;
 use gristmill_quant::{BF16, F16, F32, Q8_0, TensorType};
 use safetensors::Dtype;
 
@@ -12,6 +13,9 @@ pub enum OutputType {
     Auto,
     /// One type for all matrices.
     Uniform(Uniform),
+    /// A recipe, applied to the checkpoint's own float type: what conversion to that type and
+    /// quantization of the result give, in one step.
+    Recipe(&'static Recipe),
 }
 
 /// One type for all matrices.
@@ -61,26 +65,47 @@ impl OutputType {
         let uniform = UNIFORM
             .iter()
             .find(|uniform| uniform.name.eq_ignore_ascii_case(name));
-        uniform
-            .map(|uniform| OutputType::Uniform(*uniform))
-            .ok_or_else(|| ConvertError::UnknownOutputType {
-                name: name.to_owned(),
-                known: Self::names().join(", "),
-            })
+        if let Some(uniform) = uniform {
+            return Ok(OutputType::Uniform(*uniform));
+        }
+        let unknown = |_| ConvertError::UnknownOutputType {
+            name: name.to_owned(),
+            known: Self::names().join(", "),
+        };
+        Recipe::from_name(name)
+            .map(OutputType::Recipe)
+            .map_err(unknown)
     }
 
     /// All names.
     pub fn names() -> Vec<&'static str> {
+        let uniform = UNIFORM.iter().map(|uniform| uniform.name);
+        let is_uniform = |name: &str| {
+            UNIFORM
+                .iter()
+                .any(|uniform| uniform.name.eq_ignore_ascii_case(name))
+        };
+        let recipes = Recipe::available().map(|recipe| recipe.name);
         std::iter::once("auto")
-            .chain(UNIFORM.iter().map(|uniform| uniform.name))
+            .chain(uniform)
+            .chain(recipes.filter(|name| !is_uniform(name)))
             .collect()
     }
 
-    /// The type for a checkpoint.
+    /// The type that a checkpoint is converted to; with a recipe, before the recipe is applied.
     pub fn resolve(self, checkpoint: &Checkpoint) -> Uniform {
         match self {
             OutputType::Uniform(uniform) => uniform,
             OutputType::Auto => float(checkpoint.half_dtype()),
+            OutputType::Recipe(_) => float(checkpoint.float_dtype()),
+        }
+    }
+
+    /// The name of the result's type, for files and reports.
+    pub(crate) fn label(self, resolved: Uniform) -> &'static str {
+        match self {
+            OutputType::Recipe(recipe) => recipe.name,
+            _ => resolved.name,
         }
     }
 }

@@ -3,6 +3,8 @@
 use crate::ConvertError;
 use crate::checkpoint::{Checkpoint, CheckpointTensor};
 use crate::output::Uniform;
+use crate::quantize;
+use crate::recipe::{self, ModelFacts, PlanOptions, Recipe, SourceTensor, sort_tensors};
 use gristmill_gguf::TensorPlan;
 use gristmill_model::{Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, tensor_specs};
 use gristmill_quant::TensorType;
@@ -14,6 +16,9 @@ use std::collections::HashMap;
 pub(crate) struct Planned {
     pub spec: TensorSpec,
     pub origin: Origin,
+    /// The type that the conversion gives it.
+    pub float: TensorType,
+    /// The type in the output: another one only where a recipe is applied.
     pub ty: TensorType,
 }
 
@@ -96,7 +101,37 @@ impl Plan {
 
     fn push(&mut self, spec: TensorSpec, origin: Origin, output: Uniform) {
         let ty = output.type_of(&spec.name, &spec.dims);
-        self.tensors.push(Planned { spec, origin, ty });
+        self.tensors.push(Planned {
+            spec,
+            origin,
+            float: ty,
+            ty,
+        });
+    }
+
+    /// Gives every tensor the type and the place that quantizing the converted file would give it.
+    /// Returns what the user should know.
+    ///
+    /// # Errors
+    /// Those of [`recipe::plan`](crate::recipe::plan), and of [`quantize::check_plan`](crate::quantize).
+    pub fn apply(
+        &mut self,
+        recipe: &'static Recipe,
+        model: &ModelFacts,
+    ) -> Result<Vec<String>, ConvertError> {
+        sort_tensors(&mut self.tensors, |tensor| &tensor.spec.name);
+        let source = |tensor: &Planned| SourceTensor {
+            name: tensor.spec.name.clone(),
+            dims: tensor.spec.dims.clone(),
+            ty: tensor.float,
+        };
+        let sources: Vec<SourceTensor> = self.tensors.iter().map(source).collect();
+        let plan = recipe::plan(recipe, model, &sources, &PlanOptions::default())?;
+        quantize::check_types(&sources, &plan, None)?;
+        for (tensor, planned) in self.tensors.iter_mut().zip(&plan.tensors) {
+            tensor.ty = planned.ty;
+        }
+        Ok(quantize::fallback_notes(&sources, &plan))
     }
 
     /// Number of parameters.

@@ -75,7 +75,7 @@ impl<'a> Stream<'a> {
             if tensor.spec.transform == RowTransform::AddOne {
                 self.values.iter_mut().for_each(|value| *value += 1.0);
             }
-            if tensor.ty == F16 {
+            if tensor.float == F16 {
                 overflow.look(&self.values);
             }
             // After the first value that does not fit, the rest is only counted.
@@ -167,7 +167,8 @@ impl<'a> Stream<'a> {
         });
     }
 
-    /// Encodes `values`, rows of `row_len`, into `encoded`.
+    /// Encodes `values`, rows of `row_len`, into `encoded`. Under a recipe, the values are rounded to the float type
+    /// first, so that the bytes are those of converting and quantizing in two steps.
     fn encode(&mut self, tensor: &Planned, row_len: usize) -> Result<(), ConvertError> {
         let Self {
             values,
@@ -175,11 +176,18 @@ impl<'a> Stream<'a> {
             n_threads,
             ..
         } = self;
-        encode(tensor.ty, values, row_len, *n_threads, encoded).map_err(|source| {
-            ConvertError::Quant {
-                tensor: tensor.spec.name.clone(),
-                source,
+        let mut two_steps = || {
+            encode(tensor.float, values, row_len, *n_threads, encoded)?;
+            if tensor.ty != tensor.float {
+                tensor.float.decode(encoded, values)?;
+                encode(tensor.ty, values, row_len, *n_threads, encoded)?;
+                tensor.ty.validate(encoded)?;
             }
+            Ok(())
+        };
+        two_steps().map_err(|source| ConvertError::Quant {
+            tensor: tensor.spec.name.clone(),
+            source,
         })
     }
 }

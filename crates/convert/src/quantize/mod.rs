@@ -171,14 +171,14 @@ fn check(
     plan: &Plan,
     report: &mut QuantizeReport,
 ) -> Result<()> {
-    let changed = || {
-        sources
-            .iter()
-            .zip(&plan.tensors)
-            .filter(|(tensor, planned)| tensor.ty != planned.ty)
-    };
-    let quantized = changed().find(|(tensor, _)| tensor.ty.is_quantized());
-    if let Some((tensor, _)) = quantized {
+    let changed = sources
+        .iter()
+        .zip(&plan.tensors)
+        .filter(|(tensor, planned)| tensor.ty != planned.ty);
+    let quantized = changed
+        .map(|(tensor, _)| tensor)
+        .find(|tensor| tensor.ty.is_quantized());
+    if let Some(tensor) = quantized {
         if !options.allow_requantize {
             return Err(ConvertError::Requantize {
                 tensor: tensor.name.clone(),
@@ -189,6 +189,46 @@ fn check(
             "the source is quantized already ({} has type {}): errors add up",
             tensor.name, tensor.ty
         ));
+    }
+    match check_types(sources, plan, options.importance.as_ref()) {
+        Err(error @ ConvertError::ImportanceRequired { .. }) if options.dry_run => {
+            report.warnings.push(error.to_string());
+        }
+        checked => checked?,
+    }
+    let stand_ins: Vec<String> = report
+        .fallbacks()
+        .map(|tensor| tensor.name.clone())
+        .collect();
+    if options.forbid_fallback && !stand_ins.is_empty() {
+        return Err(ConvertError::FallbackForbidden { tensors: stand_ins });
+    }
+    Ok(())
+}
+
+/// Whether every planned type can be written, and has the importance data that it needs.
+pub(crate) fn check_types(
+    sources: &[SourceTensor],
+    plan: &Plan,
+    importance: Option<&Importance>,
+) -> Result<()> {
+    let changed = || {
+        sources
+            .iter()
+            .zip(&plan.tensors)
+            .filter(|(tensor, planned)| tensor.ty != planned.ty)
+    };
+    let without = |(tensor, planned): &(&SourceTensor, &PlannedTensor)| {
+        let found =
+            importance.is_some_and(|importance| matches!(importance.of(tensor), Ok(Some(_))));
+        planned.needs_importance && !found
+    };
+    let coarse: Vec<String> = changed()
+        .filter(without)
+        .map(|(tensor, _)| tensor.name.clone())
+        .collect();
+    if !coarse.is_empty() {
+        return Err(ConvertError::ImportanceRequired { tensors: coarse });
     }
     for (tensor, planned) in changed() {
         let (name, target) = (tensor.name.clone(), planned.ty);
@@ -206,29 +246,23 @@ fn check(
             });
         }
     }
-    let without = |(tensor, _): &(&SourceTensor, &PlannedTensor)| match &options.importance {
-        Some(importance) => !matches!(importance.of(tensor), Ok(Some(_))),
-        None => true,
-    };
-    let coarse = changed()
-        .filter(|(_, planned)| planned.needs_importance)
-        .filter(without);
-    let coarse: Vec<String> = coarse.map(|(tensor, _)| tensor.name.clone()).collect();
-    if !coarse.is_empty() {
-        let error = ConvertError::ImportanceRequired { tensors: coarse };
-        if !options.dry_run {
-            return Err(error);
-        }
-        report.warnings.push(error.to_string());
-    }
-    let stand_ins: Vec<String> = report
-        .fallbacks()
-        .map(|tensor| tensor.name.clone())
-        .collect();
-    if options.forbid_fallback && !stand_ins.is_empty() {
-        return Err(ConvertError::FallbackForbidden { tensors: stand_ins });
-    }
     Ok(())
+}
+
+/// One line for each tensor that gets another type because of its row length.
+pub(crate) fn fallback_notes(sources: &[SourceTensor], plan: &Plan) -> Vec<String> {
+    let notes = sources
+        .iter()
+        .zip(&plan.tensors)
+        .filter_map(|(tensor, planned)| {
+            let wanted = planned.fallback_from?;
+            let row_len = tensor.dims.first()?;
+            Some(format!(
+                "{}: rows of {row_len} elements do not divide into {wanted} blocks; {} instead",
+                tensor.name, planned.ty
+            ))
+        });
+    notes.collect()
 }
 
 /// Writes the data of all tensors, in their order.

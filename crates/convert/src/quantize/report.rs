@@ -90,17 +90,7 @@ impl QuantizeReport {
                 .warnings
                 .push(format!("the override `{pattern}` found no tensor"));
         }
-        for tensor in report
-            .tensors
-            .iter()
-            .filter(|tensor| tensor.fallback_from.is_some())
-        {
-            let wanted = tensor.fallback_from.map_or("", TensorType::name);
-            report.warnings.push(format!(
-                "{}: rows of {} elements do not divide into {wanted} blocks; {} instead",
-                tensor.name, tensor.dims[0], tensor.to
-            ));
-        }
+        report.warnings.extend(super::fallback_notes(sources, plan));
         Ok(report)
     }
 

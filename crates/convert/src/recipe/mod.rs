@@ -103,6 +103,14 @@ impl Recipe {
     }
 }
 
+impl PartialEq for Recipe {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Recipe {}
+
 impl std::fmt::Debug for Recipe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name)

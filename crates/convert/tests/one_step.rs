@@ -1,0 +1,119 @@
+//! One step equals two: a checkpoint converted straight to a recipe is, byte for byte, the checkpoint converted to its own
+//! float type and then quantized.
+
+use std::path::{Path, PathBuf};
+
+use gristmill_convert::quantize::{QuantizeOptions, quantize};
+use gristmill_convert::recipe::Recipe;
+use gristmill_convert::{ConvertOptions, OutputType, convert};
+
+/// The golden checkpoints, or `None` (loudly) where they are absent; with `CI=true` their absence fails.
+fn golden() -> Option<PathBuf> {
+    let folder = std::env::var_os("GRISTMILL_GOLDEN").map_or_else(
+        || {
+            PathBuf::from(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../../shared/golden"
+            ))
+        },
+        PathBuf::from,
+    );
+    let folder = folder.join("convert");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "golden data absent: {}",
+        folder.display()
+    );
+    eprintln!(
+        "golden data absent: {} (nothing was compared)",
+        folder.display()
+    );
+    None
+}
+
+fn check(checkpoint: &Path, pre_tokenizer: Option<&str>, float: &str, recipe: &'static Recipe) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = |name: &str| folder.path().join(name);
+    let to = |ty: &str, path: &Path| {
+        let options = ConvertOptions {
+            output: Some(path.to_owned()),
+            output_type: OutputType::parse(ty).expect("it is known"),
+            pre_tokenizer: pre_tokenizer.map(str::to_owned),
+            ..ConvertOptions::new(checkpoint)
+        };
+        convert(&options, &mut |_| ()).expect("the checkpoint converts")
+    };
+    to(float, &path("float.gguf"));
+    let options = QuantizeOptions::new(path("float.gguf"), path("two.gguf"), recipe);
+    quantize(&options, &mut |_| ()).expect("the file quantizes");
+    let report = to(recipe.name, &path("one.gguf"));
+    assert_eq!(report.output_type, recipe.name);
+    let [one, two] =
+        ["one.gguf", "two.gguf"].map(|name| std::fs::read(path(name)).expect("it was written"));
+    assert!(
+        one == two,
+        "{}: {} by {float} and {recipe:?} differ",
+        checkpoint.display(),
+        float
+    );
+}
+
+#[test]
+fn one_step_equals_two() {
+    let Some(folder) = golden() else { return };
+    for recipe in
+        ["Q4_K_M", "Q2_K", "Q5_1"].map(|name| Recipe::from_name(name).expect("it is registered"))
+    {
+        // Checkpoints in each float type.
+        for name in [
+            "llama",
+            "llama-tied-mistral",
+            "llama-split",
+            "qwen2",
+            "qwen3",
+            "gemma3_text",
+        ] {
+            let Some((checkpoint, pre_tokenizer)) = checkpoint(&folder.join(name)) else {
+                continue;
+            };
+            check(
+                &checkpoint,
+                pre_tokenizer.as_deref(),
+                float_of(&checkpoint),
+                recipe,
+            );
+        }
+    }
+}
+
+/// The folder with the checkpoint of a golden case, and the name of its pre-tokenizer.
+fn checkpoint(case: &Path) -> Option<(PathBuf, Option<String>)> {
+    let folders = std::fs::read_dir(case)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    let checkpoint = folders
+        .into_iter()
+        .find(|path| path.join("config.json").exists())?;
+    let meta: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(case.join("meta.json")).ok()?).ok()?;
+    Some((
+        checkpoint,
+        meta["pre_tokenizer_name"].as_str().map(str::to_owned),
+    ))
+}
+
+/// The float type of a checkpoint, by its configuration.
+fn float_of(checkpoint: &Path) -> &'static str {
+    let config = std::fs::read(checkpoint.join("config.json")).expect("it is there");
+    let config: serde_json::Value = serde_json::from_slice(&config).expect("it is JSON");
+    let name = config["torch_dtype"].as_str().or(config["dtype"].as_str());
+    match name {
+        Some("bfloat16") => "bf16",
+        Some("float16") => "f16",
+        _ => "f32",
+    }
+}
