@@ -16,9 +16,14 @@ pub fn install() {
         if LISTENING.load(Ordering::SeqCst) && !INTERRUPTED.swap(true, Ordering::SeqCst) {
             return;
         }
-        gristmill_gguf::remove_partial_outputs();
-        std::process::exit(EXIT_INTERRUPTED);
+        leave();
     });
+}
+
+/// Ends the program as Ctrl-C does.
+pub fn leave() -> ! {
+    gristmill_gguf::remove_partial_outputs();
+    std::process::exit(EXIT_INTERRUPTED)
 }
 
 /// While it lives, the first Ctrl-C only makes [`Listener::interrupted`] true; a second one ends the program.

@@ -5,9 +5,7 @@ mod arguments;
 mod cmd;
 mod escapes;
 mod failure;
-#[allow(dead_code)]
 mod gpu;
-#[allow(dead_code)]
 mod interrupt;
 mod progress;
 mod version;

@@ -5,8 +5,10 @@ mod convert;
 mod demo;
 mod inspect;
 mod links;
+mod logits;
 mod pipeline;
 mod quantize;
+mod run;
 mod tokenize;
 
 use std::ffi::OsString;
@@ -20,15 +22,16 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<demo::Demo>(),
     Command::of::<inspect::Inspect>(),
     Command::of::<links::Links>(),
+    Command::of::<logits::Logits>(),
     Command::of::<pipeline::Pipeline>(),
     Command::of::<quantize::Quantize>(),
+    Command::of::<run::Run>(),
     Command::of::<tokenize::Tokenize>(),
 ];
 
 /// How the program was called.
 pub struct Invocation {
     /// The reference's name (`llama-quantize`), where it was called through a link of that name.
-    #[allow(dead_code)]
     pub reference: Option<&'static str>,
 }
 

@@ -7,7 +7,7 @@ use crate::error::EngineError;
 
 /// Tokenizes a text to be continued: control tokens are parsed, and the text begins with the begin-of-sequence
 /// token if the model wants one and the text does not bring its own.
-pub fn raw_prompt(tokenizer: &Tokenizer, text: &[u8]) -> Vec<u32> {
+pub fn raw_prompt(tokenizer: &Tokenizer, text: impl AsRef<[u8]>) -> Vec<u32> {
     let options = EncodeOptions {
         add_special: false,
         parse_special: true,

@@ -1,0 +1,102 @@
+//! `logits`: the logits of every position of a token sequence, to compare with other engines.
+
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use gristmill_engine::{CacheTypes, EngineError, LoadOptions, Model, all_logits, npy};
+use gristmill_gguf::{OutputFile, WriteOptions};
+
+use super::{Invocation, Run};
+use crate::gpu::GpuFlags;
+
+/// Arguments of `logits`.
+#[derive(clap::Args)]
+pub struct Logits {
+    /// A GGUF file, or any shard of a set
+    model: PathBuf,
+    /// Token ids, separated by commas
+    #[arg(
+        long,
+        value_name = "ID,…",
+        value_delimiter = ',',
+        required = true,
+        num_args = 1
+    )]
+    tokens: Vec<u32>,
+    /// The NumPy file to write: [n_tokens, n_vocab] float32
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long, short)]
+    force: bool,
+    /// Threads; -1 takes one per processor
+    #[arg(long, short, value_name = "N", default_value_t = -1)]
+    threads: i64,
+    /// Tokens computed at once (-ub); the logits are the same for every number
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    ubatch_size: usize,
+    #[command(flatten)]
+    gpu: GpuFlags,
+}
+
+impl Run for Logits {
+    const NAME: &'static str = "logits";
+    const ABOUT: &'static str =
+        "Write the logits of every position of a token sequence as a NumPy file";
+    const EXAMPLES: &'static str =
+        "gristmill logits model.gguf --tokens 1,15043,29892 --output logits.npy";
+
+    fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        self.gpu.note();
+        let options = LoadOptions {
+            n_threads: usize::try_from(self.threads).ok().filter(|&n| n > 0),
+            n_ctx: Some(self.tokens.len()),
+            cache: CacheTypes::F32,
+            n_ubatch: self.ubatch_size,
+        };
+        let file = gristmill_gguf::Model::open(&self.model)?;
+        let model = Model::load(file, &options)
+            .with_context(|| format!("{}: cannot load it", self.model.display()))?;
+        let (n_rows, n_columns) = (self.tokens.len(), model.n_vocab());
+        let bytes = (n_rows as u64)
+            .saturating_mul(n_columns as u64 * 4)
+            .saturating_add(128);
+        let inputs = model
+            .file()
+            .shards()
+            .iter()
+            .map(|shard| shard.path().to_owned())
+            .collect();
+        let write_options = WriteOptions {
+            force: self.force,
+            inputs,
+            ..WriteOptions::default()
+        };
+        let mut output = OutputFile::create(&self.output, bytes, &write_options)?;
+        let mut out = BufWriter::new(&mut output);
+        npy::write_header(&mut out, n_rows, n_columns)?;
+        all_logits(model, &self.tokens, &options, |row| {
+            Ok::<_, Failure>(npy::write_row(&mut out, row)?)
+        })
+        .map_err(|failure| failure.0)?;
+        out.flush()?;
+        drop(out);
+        Ok(output.commit()?)
+    }
+}
+
+/// What stops the rows: the engine or the disk.
+struct Failure(anyhow::Error);
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        Failure(error.into())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Failure(anyhow::Error::new(error).context("cannot write the logits"))
+    }
+}

@@ -1,0 +1,208 @@
+//! `run`: continue a text, or chat.
+
+mod chat;
+mod flags;
+mod input;
+mod output;
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use gristmill_engine::chat::{ChatTemplate, builtin};
+use gristmill_engine::{LoadOptions, LoadReport, Model, Session, raw_prompt};
+
+use super::{Invocation, Run as Command};
+use crate::failure::Hint;
+use crate::gpu::GpuFlags;
+use crate::interrupt;
+
+/// Arguments of `run`.
+#[derive(clap::Args)]
+pub struct Run {
+    /// A GGUF file, or any shard of a set
+    #[arg(long, short, value_name = "FILE", required_unless_present = "file")]
+    model: Option<PathBuf>,
+    /// The same without the flag
+    #[arg(value_name = "MODEL", id = "file", conflicts_with = "model")]
+    model_argument: Option<PathBuf>,
+    #[command(flatten)]
+    prompt: flags::PromptFlags,
+    #[command(flatten)]
+    chat: flags::ChatFlags,
+    #[command(flatten)]
+    answer: flags::AnswerFlags,
+    #[command(flatten)]
+    sampling: flags::SamplingFlags,
+    #[command(flatten)]
+    load: flags::LoadFlags,
+    #[command(flatten)]
+    output: output::OutputFlags,
+    #[command(flatten)]
+    gpu: GpuFlags,
+    #[command(flatten)]
+    ignored: flags::IgnoredFlags,
+}
+
+/// What a run does with the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Continues it.
+    Completion,
+    /// Takes it for the first message; ends after one answer if `single`.
+    Chat { single: bool },
+}
+
+impl Command for Run {
+    const NAME: &'static str = "run";
+    const ABOUT: &'static str = "Continue a text, or chat with a model";
+    const EXAMPLES: &'static str = "gristmill run -m model.gguf
+        gristmill run -m model.gguf -p 'Name three rivers.' -st
+        gristmill run -m model.gguf -no-cnv -p 'Once upon a time' -n 64 --temp 0";
+    const REFERENCE_NAMES: &'static [&'static str] = &["llama-cli", "llama-completion"];
+
+    fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
+        let reference = invocation.reference;
+        if reference == Some("llama-cli") && self.chat.no_conversation {
+            return Err(anyhow::anyhow!(
+                "llama-cli only chats: --no-conversation is not supported"
+            )
+            .context(Hint::new("use llama-completion to continue a text")));
+        }
+        let prompt = self.prompt.read(reference.is_some())?;
+        let sampling = self.sampling.options()?;
+        let options = self.load.options()?;
+        let mut answer = self
+            .answer
+            .options(sampling, self.output.n_probabilities())?;
+        let quiet = self.output.quiet();
+        if !quiet {
+            self.gpu.note();
+            self.ignored.note();
+        }
+        let path = self.model.as_ref().or(self.model_argument.as_ref());
+        // clap requires one of the two
+        let path = path.context("a model is needed")?;
+        let model = load(path, &options, quiet)?;
+        let template = self.template(&model)?;
+        let mode = self.mode(reference, template.is_some(), prompt.is_some());
+        let session = Session::new(model, &options)?;
+        if !quiet {
+            output::report(
+                &LoadReport::new(session.context(), options.cache),
+                self.output.verbose(),
+            );
+        }
+        answer
+            .stops
+            .extend(self.chat.reverse_prompt.iter().cloned());
+        match (mode, template) {
+            (Mode::Completion, _) => complete(session, prompt, &answer, &self.output),
+            (Mode::Chat { single }, Some(template)) => {
+                let chat = chat::Chat::new(session, template, &self.chat, answer, &self.output)?;
+                chat.talk(prompt, single, reference.is_none())
+            }
+            (Mode::Chat { .. }, None) => Err(anyhow::anyhow!(
+                "{}: the model has no chat template, so it may not be made for chatting",
+                path.display()
+            )
+            .context(Hint::new(
+                "name one with --chat-template or --chat-template-file, or continue a text with --no-conversation",
+            ))),
+        }
+    }
+}
+
+fn load(path: &std::path::Path, options: &LoadOptions, quiet: bool) -> anyhow::Result<Arc<Model>> {
+    let file = gristmill_gguf::Model::open(path)?;
+    let model = Model::load(file, options)
+        .with_context(|| format!("{}: cannot load it", path.display()))?;
+    if !quiet {
+        let warnings = model.tokenizer().warnings().iter();
+        warnings.for_each(|warning| eprintln!("warning: {warning}"));
+    }
+    Ok(model)
+}
+
+impl Run {
+    fn mode(&self, reference: Option<&str>, has_template: bool, has_prompt: bool) -> Mode {
+        let asked =
+            self.chat.conversation || self.chat.single_turn || reference == Some("llama-cli");
+        if self.chat.no_conversation || !(asked || has_template) {
+            return Mode::Completion;
+        }
+        // A prompt without anybody there to go on ends after the answer.
+        let alone = has_prompt && !self.chat.conversation && !std::io::stdin().is_terminal();
+        Mode::Chat {
+            single: self.chat.single_turn || alone,
+        }
+    }
+
+    /// The template to chat with: given by file, by name or as text, else the model's own.
+    fn template(&self, model: &Model) -> anyhow::Result<Option<ChatTemplate>> {
+        if self.chat.no_conversation {
+            return Ok(None);
+        }
+        if let Some(path) = &self.chat.chat_template_file {
+            let source = std::fs::read_to_string(path)
+                .with_context(|| format!("{}: cannot read the template", path.display()))?;
+            return Ok(Some(ChatTemplate::new(&source)?));
+        }
+        let Some(given) = &self.chat.chat_template else {
+            return Ok(model.chat_template()?);
+        };
+        if let Some(template) = builtin(given) {
+            return Ok(Some(template));
+        }
+        let named = model.template_source(Some(given));
+        let source = named.or_else(|| given.contains('{').then(|| given.clone()));
+        let Some(source) = source else {
+            let names = gristmill_engine::chat::BUILTIN_TEMPLATES
+                .iter()
+                .map(|template| template.name);
+            let names: Vec<&str> = names.collect();
+            return Err(
+                anyhow::anyhow!("no chat template has the name '{given}'").context(Hint::new(
+                    format!(
+                        "built in are {}; --chat-template-file takes a file",
+                        names.join(", ")
+                    ),
+                )),
+            );
+        };
+        Ok(Some(ChatTemplate::new(&source)?))
+    }
+}
+
+/// Continues the prompt, or what comes through a pipe where there is none.
+fn complete(
+    mut session: Session,
+    prompt: Option<Vec<u8>>,
+    options: &gristmill_engine::GenerateOptions,
+    output: &output::OutputFlags,
+) -> anyhow::Result<()> {
+    let prompt = match prompt {
+        Some(prompt) => prompt,
+        None => match input::piped()? {
+            Some(prompt) => prompt,
+            None => {
+                return Err(anyhow::anyhow!("there is no prompt to continue")
+                    .context(Hint::new("give one with -p or -f, or through a pipe")));
+            }
+        },
+    };
+    let model = session.context().model().clone();
+    let ids = raw_prompt(model.tokenizer(), &prompt);
+    if ids.is_empty() {
+        return Ok(());
+    }
+    output.show_prompt(&prompt, &ids, model.tokenizer())?;
+    let listener = interrupt::Listener::new();
+    let answer = output::generate(&mut session, &ids, options, &listener, output)?;
+    output.finish(&answer, &ids, model.tokenizer())?;
+    if listener.interrupted() {
+        interrupt::leave();
+    }
+    Ok(())
+}

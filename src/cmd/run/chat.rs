@@ -1,0 +1,208 @@
+//! The conversation.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use gristmill_engine::chat::{ChatTemplate, Message, RenderInput};
+use gristmill_engine::{EngineError, GenerateOptions, Session, StopReason, chat_prompt};
+
+use super::flags::ChatFlags;
+use super::input::{Messages, Said};
+use super::output::{self, OutputFlags};
+use crate::interrupt;
+
+const HELP: &str = "/exit        leave (as Ctrl-D)
+/clear       forget the conversation
+/regen       another answer to the last message
+/read FILE   put a file's text before the next message
+Ctrl-C stops an answer; a second one leaves";
+
+/// A conversation with a model.
+pub struct Chat<'a> {
+    session: Session,
+    template: ChatTemplate,
+    variables: serde_json::Map<String, serde_json::Value>,
+    parse_special: bool,
+    multiline: bool,
+    options: GenerateOptions,
+    output: &'a OutputFlags,
+    messages: Vec<Message>,
+    /// Messages that every conversation begins with.
+    n_fixed: usize,
+    /// Text read by `/read`, for the next message.
+    attached: String,
+}
+
+/// What follows a turn.
+enum Next {
+    Message(String),
+    Answer,
+    Nothing,
+    Leave,
+}
+
+impl<'a> Chat<'a> {
+    pub fn new(
+        session: Session,
+        template: ChatTemplate,
+        flags: &ChatFlags,
+        options: GenerateOptions,
+        output: &'a OutputFlags,
+    ) -> anyhow::Result<Self> {
+        let messages: Vec<Message> = flags
+            .system()?
+            .map(|text| Message::new("system", text))
+            .into_iter()
+            .collect();
+        Ok(Chat {
+            session,
+            template,
+            variables: flags.variables()?,
+            parse_special: flags.parse_special,
+            multiline: flags.multiline_input,
+            options,
+            output,
+            n_fixed: messages.len(),
+            messages,
+            attached: String::new(),
+        })
+    }
+
+    /// Answers the prompt, if there is one, and then every message, until the input ends.
+    pub fn talk(
+        mut self,
+        prompt: Option<Vec<u8>>,
+        single: bool,
+        with_commands: bool,
+    ) -> anyhow::Result<()> {
+        let mut messages = Messages::new(self.multiline)?;
+        if let Some(prompt) = prompt {
+            self.say(
+                String::from_utf8_lossy(&prompt).into_owned(),
+                messages.is_terminal() && !single,
+            )?;
+            if single {
+                return Ok(());
+            }
+        }
+        let commands = with_commands || messages.is_terminal();
+        if messages.is_terminal() && !self.output.quiet() {
+            eprintln!("Ctrl-C stops an answer, Ctrl-D leaves, /help tells more.");
+        }
+        loop {
+            let text = match messages.next()? {
+                Said::Text(text) => text,
+                Said::End => return Ok(()),
+                Said::Stop => interrupt::leave(),
+            };
+            // Text through a pipe is never a command: nobody chose to run it.
+            let next = match commands && messages.is_terminal() {
+                true => self.command(text),
+                false => Next::Message(text),
+            };
+            match next {
+                Next::Message(text) => self.say(text, messages.is_terminal())?,
+                Next::Answer => self.answer(messages.is_terminal())?,
+                Next::Nothing => {}
+                Next::Leave => return Ok(()),
+            }
+            if single {
+                return Ok(());
+            }
+        }
+    }
+
+    fn command(&mut self, text: String) -> Next {
+        let (word, argument) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        match word {
+            "/exit" | "/quit" => return Next::Leave,
+            "/clear" => {
+                self.messages.truncate(self.n_fixed);
+                self.attached.clear();
+            }
+            "/help" => eprintln!("{HELP}"),
+            "/regen" => {
+                let last = self
+                    .messages
+                    .iter()
+                    .rposition(|message| message.role == "user");
+                if let Some(last) = last {
+                    self.messages.truncate(last + 1);
+                    // the same seed would say the same again
+                    self.options.sampling.seed = self.options.sampling.seed.wrapping_add(1);
+                    return Next::Answer;
+                }
+                eprintln!("there is nothing to answer yet");
+            }
+            "/read" => match std::fs::read_to_string(argument.trim()) {
+                Ok(file) => {
+                    self.attached.push_str(&file);
+                    eprintln!("read {} bytes for the next message", file.len());
+                }
+                Err(error) => eprintln!("error: {}: {error}", argument.trim()),
+            },
+            _ => return Next::Message(text),
+        }
+        Next::Nothing
+    }
+
+    fn say(&mut self, text: String, go_on: bool) -> anyhow::Result<()> {
+        let text = match std::mem::take(&mut self.attached) {
+            attached if attached.is_empty() => text,
+            attached => format!("{attached}\n{text}"),
+        };
+        self.messages.push(Message::new("user", text));
+        self.answer(go_on)
+    }
+
+    /// Answers the last message. With `go_on`, what is wrong with the message is said and the chat goes on.
+    fn answer(&mut self, go_on: bool) -> anyhow::Result<()> {
+        let Err(error) = self.try_answer() else {
+            return Ok(());
+        };
+        let engine_error = error.downcast_ref::<EngineError>();
+        if let (true, Some(known)) = (go_on, engine_error) {
+            eprintln!("error: {known}");
+            if let Some(hint) = known.hint() {
+                eprintln!("hint: {hint}");
+            }
+            self.messages.pop();
+            return Ok(());
+        }
+        Err(error)
+    }
+
+    fn try_answer(&mut self) -> anyhow::Result<()> {
+        let model = self.session.context().model().clone();
+        let mut input = RenderInput::new(&self.messages);
+        input.extra = self.variables.clone();
+        let prompt = chat_prompt(
+            model.tokenizer(),
+            &self.template,
+            &input,
+            self.parse_special,
+        )?;
+        self.output.show_tokens(&prompt.ids, model.tokenizer());
+        let listener = interrupt::Listener::new();
+        let answer = output::generate(
+            &mut self.session,
+            &prompt.ids,
+            &self.options,
+            &listener,
+            self.output,
+        )?;
+        self.output
+            .finish(&answer, &prompt.ids, model.tokenizer())?;
+        if answer.reason == StopReason::ContextFull {
+            eprintln!(
+                "note: the context of {} tokens is full",
+                self.session.context().n_ctx()
+            );
+        }
+        std::io::stdout()
+            .flush()
+            .context("cannot write the answer")?;
+        self.messages.push(Message::new("assistant", answer.text));
+        Ok(())
+    }
+}
