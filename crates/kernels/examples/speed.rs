@@ -7,8 +7,9 @@ use std::time::Instant;
 use gristmill_kernels::{Activations, Pool, isa, matmul, prepare, supports};
 use gristmill_quant::TensorType;
 
-/// Row length and number of rows: a feed-forward matrix of a small model, and one that no cache holds.
-const SHAPES: [(usize, usize); 2] = [(1536, 576), (2048, 32768)];
+/// Row length and number of rows: a slice of a feed-forward matrix, short enough that the best of many runs was not
+/// interrupted; the matrix; one that no cache holds.
+const SHAPES: [(usize, usize); 4] = [(512, 64), (1536, 64), (1536, 576), (2048, 32768)];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,8 +26,8 @@ fn main() {
     for ty in TensorType::all().filter(|ty| supports(*ty) && only.is_none_or(|only| only == *ty)) {
         for (n, n_rows) in SHAPES {
             let weights = weights(ty, n, n_rows);
-            for n_columns in [1, 4, 512] {
-                if n_columns == 512 && n_rows > 1000 && only.is_none() {
+            for n_columns in [1, 4, 64, 512] {
+                if n_columns == 512 && n_rows > 100 && only.is_none() {
                     continue;
                 }
                 report(&pool, ty, &weights, (n, n_rows, n_columns));
@@ -58,23 +59,21 @@ fn report(
         .collect();
     let mut activations = Activations::new();
     let mut out = vec![0.0; n_rows * n_columns];
-    let (mut prepare_time, mut time, mut rounds) = (0.0, 0.0, 0.0);
+    let (mut best, mut best_prepare) = (f64::INFINITY, f64::INFINITY);
     let start = Instant::now();
     while start.elapsed().as_secs_f64() < 0.6 {
-        let clock = Clock::start(pool);
+        let begin = Instant::now();
         let result = prepare(pool, ty, &x, n, n_columns, &mut activations);
-        prepare_time += clock.seconds();
-        let clock = Clock::start(pool);
+        best_prepare = best_prepare.min(begin.elapsed().as_secs_f64());
+        let begin = Instant::now();
         let result =
             result.and_then(|()| matmul(pool, ty, weights, n, n_rows, &activations, &mut out));
-        time += clock.seconds();
-        rounds += 1.0;
+        best = best.min(begin.elapsed().as_secs_f64());
         if let Err(error) = result {
             println!("{ty}: {error}");
             return;
         }
     }
-    let (best, best_prepare) = (time / rounds, prepare_time / rounds);
     println!(
         "{ty:>5} {n:>5} x {n_rows:<6} x {n_columns:<4} {:9.1} us {:7.1} GMAC/s {:6.1} GB/s   prepare {:6.1} us",
         best * 1e6,
@@ -82,39 +81,6 @@ fn report(
         weights.len() as f64 / best / 1e9,
         best_prepare * 1e6
     );
-}
-
-/// Time of the calling thread on its core where it works alone (other programs then disturb less), else time of day.
-struct Clock {
-    start: Instant,
-    on_core: Option<u64>,
-}
-
-impl Clock {
-    fn start(pool: &Pool) -> Self {
-        let on_core = if pool.n_threads() == 1 {
-            Self::on_core()
-        } else {
-            None
-        };
-        Self {
-            start: Instant::now(),
-            on_core,
-        }
-    }
-
-    fn seconds(&self) -> f64 {
-        let on_core = self
-            .on_core
-            .zip(Self::on_core())
-            .map(|(start, end)| (end - start) as f64 / 1e9);
-        on_core.unwrap_or_else(|| self.start.elapsed().as_secs_f64())
-    }
-
-    fn on_core() -> Option<u64> {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-        text.split_whitespace().next()?.parse().ok()
-    }
 }
 
 /// Microseconds of a job of two empty chunks, back to back.

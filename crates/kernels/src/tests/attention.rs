@@ -43,7 +43,7 @@ impl Case {
         let page_table = (0..2 * max_pages as i32)
             .map(|page| (page * 3 + 1) % (2 * max_pages as i32 + 1))
             .collect();
-        Self {
+        let mut case = Self {
             shape,
             q,
             positions,
@@ -53,6 +53,29 @@ impl Case {
             ty,
             k,
             v,
+        };
+        case.poison(lengths);
+        case
+    }
+
+    /// Fills the slots that no position has with NaN: nothing may come from them.
+    fn poison(&mut self, lengths: [usize; 2]) {
+        let shape = self.shape;
+        let mut used = std::collections::HashSet::new();
+        for (sequence, &length) in lengths.iter().enumerate() {
+            used.extend((0..length).map(|position| {
+                let page = self.page_table[sequence * self.max_pages + position / shape.page_len];
+                (page as usize, position % shape.page_len)
+            }));
+        }
+        for (bytes, dim) in [(&mut self.k, shape.key_dim), (&mut self.v, shape.value_dim)] {
+            let rows = bytes.chunks_exact_mut(dim * self.ty.block_bytes());
+            for (index, row) in rows.enumerate() {
+                let page = index / (shape.page_len * shape.n_head_kv);
+                if !used.contains(&(page, index % shape.page_len)) {
+                    row.fill(0xff);
+                }
+            }
         }
     }
 

@@ -4,15 +4,17 @@
 //! and the lanes are added up at the end. How many rows and columns go together does not change that.
 
 use std::arch::x86_64::*;
+use std::cell::RefCell;
 
 use crate::split::RowTile;
 use crate::table::Product;
-use crate::x86::lanes::{LANES, load_part, sum_lanes};
+use crate::x86::lanes::{LANES, load_part, store_part, sum_lanes};
 
 /// Rows that go together when there is one column.
 pub(crate) const ROWS: usize = 8;
 /// Rows and columns that go together otherwise.
-const BLOCK: (usize, usize) = (4, 3);
+const BLOCK_ROWS: usize = 4;
+const BLOCK_COLUMNS: usize = 3;
 
 /// Weights that widen to f32 without loss.
 pub(crate) trait FloatWeights {
@@ -26,6 +28,27 @@ pub(crate) trait FloatWeights {
     unsafe fn load(bytes: *const u8) -> __m256;
 }
 
+/// f32 itself.
+pub(crate) struct Single;
+
+impl FloatWeights for Single {
+    const BYTES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn load(bytes: *const u8) -> __m256 {
+        // SAFETY: the caller has the instruction set and the bytes of eight weights.
+        unsafe { _mm256_loadu_ps(bytes.cast()) }
+    }
+}
+
+/// Columns from which on rows are widened once, to memory, and not for every few columns again.
+const WIDEN_COLUMNS: usize = 7;
+
+thread_local! {
+    /// Widened rows of this thread.
+    static WIDE: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Writes a tile of the product: the body of each type's kernel.
 ///
 /// # Safety
@@ -33,59 +56,122 @@ pub(crate) trait FloatWeights {
 #[inline(always)]
 pub(crate) unsafe fn product<T: FloatWeights>(product: &Product<'_>, tile: &mut RowTile<'_>) {
     let (rows, columns) = (tile.rows(), tile.columns());
-    // SAFETY: rows and columns stay inside the tile.
+    // SAFETY: rows and columns stay inside the tile; a widened row has `n` floats, and needs no more bytes than that.
     unsafe {
         if columns.len() == 1 {
-            strip::<T, ROWS, 1>(product, tile, columns.start);
+            for row in rows.clone().step_by(ROWS) {
+                let pointers = row_pointers::<ROWS>(product, row, rows.end);
+                block::<T, ROWS, 1>(product, tile, &pointers, row, columns.start);
+            }
             return;
         }
-        let whole = columns.len() - columns.len() % BLOCK.1;
-        for row in rows.clone().step_by(BLOCK.0) {
-            for column in (columns.start..columns.start + whole).step_by(BLOCK.1) {
-                block::<T, { BLOCK.0 }, { BLOCK.1 }>(product, tile, row, column);
-            }
-            match columns.len() - whole {
-                0 => {}
-                1 => block::<T, { BLOCK.0 }, 1>(product, tile, row, columns.start + whole),
-                _ => block::<T, { BLOCK.0 }, 2>(product, tile, row, columns.start + whole),
+        let widen = T::BYTES < 4 && columns.len() >= WIDEN_COLUMNS;
+        for row in rows.clone().step_by(BLOCK_ROWS) {
+            let pointers = row_pointers(product, row, rows.end);
+            if widen {
+                WIDE.with_borrow_mut(|wide| {
+                    let pointers = widened::<T>(product.n, &pointers, wide);
+                    all_columns::<Single>(product, tile, &pointers, row);
+                });
+            } else {
+                all_columns::<T>(product, tile, &pointers, row);
             }
         }
     }
 }
 
-/// # Safety
-/// As [`product`].
+/// Where `R` rows from `first` on begin; rows past `end` repeat the last one, and their results are not stored.
 #[inline(always)]
-unsafe fn strip<T: FloatWeights, const R: usize, const C: usize>(
-    product: &Product<'_>,
-    tile: &mut RowTile<'_>,
-    column: usize,
-) {
-    for row in tile.rows().step_by(R) {
-        // SAFETY: the row is inside the tile.
-        unsafe { block::<T, R, C>(product, tile, row, column) }
+fn row_pointers<const R: usize>(product: &Product<'_>, first: usize, end: usize) -> [*const u8; R] {
+    std::array::from_fn(|r| product.row(usize::min(first + r, end - 1)))
+}
+
+/// The rows as f32, in `wide`.
+///
+/// # Safety
+/// AVX2 and F16C; `n` weights at each pointer.
+#[inline(always)]
+unsafe fn widened<T: FloatWeights>(
+    n: usize,
+    rows: &[*const u8; BLOCK_ROWS],
+    wide: &mut Vec<f32>,
+) -> [*const u8; BLOCK_ROWS] {
+    wide.resize(BLOCK_ROWS * n, 0.0);
+    for (row, out) in rows.iter().zip(wide.chunks_exact_mut(n)) {
+        for start in (0..n).step_by(LANES) {
+            let len = LANES.min(n - start);
+            // SAFETY: `len` weights of the row and `len` floats of `out` from `start` on.
+            unsafe {
+                let place = row.add(start * T::BYTES);
+                let weights = if len == LANES {
+                    T::load(place)
+                } else {
+                    load_last::<T>(place, len)
+                };
+                let out = out.as_mut_ptr().add(start);
+                if len == LANES {
+                    _mm256_storeu_ps(out, weights)
+                } else {
+                    store_part(out, len, weights)
+                }
+            }
+        }
+    }
+    std::array::from_fn(|r| wide[r * n..].as_ptr().cast())
+}
+
+/// `len` < 8 weights, the other lanes zero.
+///
+/// # Safety
+/// AVX2 and F16C; `len` weights at `bytes`.
+#[inline(always)]
+unsafe fn load_last<T: FloatWeights>(bytes: *const u8, len: usize) -> __m256 {
+    let mut buffer = [0; LANES * 4];
+    // SAFETY: at most 32 bytes go to the buffer, which holds at least eight weights.
+    unsafe {
+        bytes.copy_to_nonoverlapping(buffer.as_mut_ptr(), len * T::BYTES);
+        T::load(buffer.as_ptr())
     }
 }
 
-/// `R` rows from `row` on (fewer at the end of the tile) times `C` columns.
+/// # Safety
+/// As [`product`]; `rows` point to `n` weights each.
+#[inline(always)]
+unsafe fn all_columns<T: FloatWeights>(
+    product: &Product<'_>,
+    tile: &mut RowTile<'_>,
+    rows: &[*const u8; BLOCK_ROWS],
+    row: usize,
+) {
+    let columns = tile.columns();
+    let whole = columns.end - columns.len() % BLOCK_COLUMNS;
+    // SAFETY: the columns are inside the tile.
+    unsafe {
+        for column in (columns.start..whole).step_by(BLOCK_COLUMNS) {
+            block::<T, BLOCK_ROWS, BLOCK_COLUMNS>(product, tile, rows, row, column);
+        }
+        for column in whole..columns.end {
+            block::<T, BLOCK_ROWS, 1>(product, tile, rows, row, column);
+        }
+    }
+}
+
+/// `R` rows, from `row` on (fewer at the end of the tile), times `C` columns.
 ///
 /// # Safety
-/// As [`product`]; `row` and the columns are inside the tile.
-#[inline(always)]
+/// As [`product`]; `row` and the columns are inside the tile; `rows` point to `n` weights each.
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn block<T: FloatWeights, const R: usize, const C: usize>(
     product: &Product<'_>,
     tile: &mut RowTile<'_>,
+    rows: &[*const u8; R],
     row: usize,
     column: usize,
 ) {
-    let range = tile.rows();
-    // Rows past the end repeat the last one; their results are not stored.
-    let rows: [*const u8; R] =
-        std::array::from_fn(|r| product.row(usize::min(row + r, range.end - 1)));
     let columns: [*const f32; C] =
         std::array::from_fn(|c| product.activations.float_column(column + c).as_ptr());
     let whole = product.n - product.n % LANES;
-    // SAFETY: eight elements from each multiple of eight below `whole` are inside rows and columns; the rest goes through a buffer.
+    // SAFETY: eight elements from each multiple of eight below `whole` are inside rows and columns, then `rest` elements.
     unsafe {
         let mut sums = [[_mm256_setzero_ps(); C]; R];
         for start in (0..whole).step_by(LANES) {
@@ -103,11 +189,7 @@ unsafe fn block<T: FloatWeights, const R: usize, const C: usize>(
         if whole < product.n {
             let rest = product.n - whole;
             for r in 0..R {
-                let mut bytes = [0; LANES * 4];
-                rows[r]
-                    .add(whole * T::BYTES)
-                    .copy_to_nonoverlapping(bytes.as_mut_ptr(), rest * T::BYTES);
-                let weights = T::load(bytes.as_ptr());
+                let weights = load_last::<T>(rows[r].add(whole * T::BYTES), rest);
                 for c in 0..C {
                     sums[r][c] = _mm256_fmadd_ps(
                         weights,
@@ -117,8 +199,9 @@ unsafe fn block<T: FloatWeights, const R: usize, const C: usize>(
                 }
             }
         }
+        let offset = row - tile.rows().start;
         for c in 0..C {
-            let out = &mut tile.column(column + c)[row - range.start..];
+            let out = &mut tile.column(column + c)[offset..];
             for (r, out) in out.iter_mut().take(R).enumerate() {
                 *out = sum_lanes(sums[r][c]);
             }
