@@ -403,12 +403,17 @@ unsafe fn stream<T: Unpack>(
 ) {
     let columns = columns_of::<1>(product, column);
     let n_blocks = product.row_bytes / T::BLOCK_BYTES;
+    let ahead = rows[0].wrapping_add(ROWS * product.row_bytes);
     // SAFETY: blocks and groups stay below n_blocks, which rows and columns hold.
     unsafe {
         let mut sums = [_mm256_setzero_ps()];
         let mut groups = [T::Group::EMPTY; 8];
         let mut blocks = *rows;
         for block in 0..n_blocks {
+            fetch(
+                ahead.wrapping_add(ROWS * T::BLOCK_BYTES * block),
+                ROWS * T::BLOCK_BYTES,
+            );
             if T::GROUPS == 1 {
                 T::unpack(&blocks, groups.as_mut_ptr());
             } else {
@@ -422,6 +427,16 @@ unsafe fn stream<T: Unpack>(
             }
         }
         out.store(column, sums[0]);
+    }
+}
+
+/// Asks for some bytes that are needed soon. Eight rows are eight short runs of addresses, too short for the hardware to
+/// see where they lead; but the next eight follow them in memory.
+#[inline(always)]
+fn fetch(bytes: *const u8, len: usize) {
+    for offset in (0..len).step_by(64) {
+        // SAFETY: an address outside all memory is ignored.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.wrapping_add(offset).cast()) };
     }
 }
 
@@ -453,6 +468,7 @@ unsafe fn panels<T: Unpack>(
 ) {
     let n_blocks = product.row_bytes / T::BLOCK_BYTES;
     let panel_blocks = (PANEL_LEN / 32 / T::GROUPS).min(n_blocks);
+    let ahead = rows[0].wrapping_add(ROWS * product.row_bytes);
     PANEL.with_borrow_mut(|panel| {
         let bytes = panel_blocks * T::GROUPS * size_of::<T::Group>();
         // SAFETY: the zero vector of a register type is a valid value; blocks stay below n_blocks; the panel has room for
@@ -465,6 +481,8 @@ unsafe fn panels<T: Unpack>(
             for first in (0..n_blocks).step_by(panel_blocks) {
                 let len = panel_blocks.min(n_blocks - first);
                 for block in 0..len {
+                    let bytes = ROWS * T::BLOCK_BYTES;
+                    fetch(ahead.wrapping_add(bytes * (first + block)), bytes);
                     let rows = std::array::from_fn(|lane| {
                         rows[lane].wrapping_add((first + block) * T::BLOCK_BYTES)
                     });
