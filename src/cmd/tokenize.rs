@@ -61,6 +61,7 @@ impl Run for Tokenize {
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         let model = gristmill_gguf::Model::open(&self.model)?;
+        model.require_vocabulary()?;
         let tokenizer = Tokenizer::from_metadata(model.metadata())
             .with_context(|| format!("{}: its tokenizer cannot be used", self.model.display()))?;
         if !self.log_disable {

@@ -297,3 +297,29 @@ fn plans_that_no_reader_would_take() {
         (64, 64, 0)
     );
 }
+
+#[test]
+#[ignore = "needs a disk of 1 MiB, mounted at the path in GRISTMILL_SMALL_DISK"]
+fn b41_a_full_disk() {
+    let disk = PathBuf::from(std::env::var_os("GRISTMILL_SMALL_DISK").unwrap());
+    let path = disk.join("out.gguf");
+    let large = create(&path, &[plan("w", &[1 << 19])], &WriteOptions::default());
+    assert!(
+        matches!(&large, Err(Error::NoSpace { available, .. }) if *available <= 1 << 20),
+        "{large:?}"
+    );
+    // Somebody else takes the space after the check.
+    let mut writer = create(&path, &[plan("w", &[1 << 17])], &WriteOptions::default()).unwrap();
+    let other = disk.join("other");
+    fs::write(&other, vec![0; 700 << 10]).unwrap();
+    let error = writer
+        .write(&[0; 4 << 17])
+        .and_then(|()| writer.finish())
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("No space left on device"),
+        "{error}"
+    );
+    assert_eq!(entries(&disk), ["other"]);
+    fs::remove_file(&other).unwrap();
+}
