@@ -129,6 +129,41 @@ pub enum ConvertError {
         /// Rows of the embeddings.
         n_rows: u64,
     },
+    /// The folder has no tokenizer.
+    #[error("{}: no tokenizer in this folder: looked for tokenizer.model and tokenizer.json", .path.display())]
+    NoTokenizer {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file of the tokenizer that cannot be used.
+    #[error("{}: {reason}", .path.display())]
+    Tokenizer {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A pre-tokenizer that no known name stands for.
+    #[error(
+        "{}: the pre-tokenizer is unknown; its regular expressions are\n  {patterns}\nand the nearest known name is \"{nearest}\"",
+        .path.display()
+    )]
+    UnknownPreTokenizer {
+        /// `tokenizer.json`.
+        path: PathBuf,
+        /// The expressions, one per line.
+        patterns: String,
+        /// The name of the pre-tokenizer that resembles it most.
+        nearest: &'static str,
+    },
+    /// A pre-tokenizer was asked for that does not exist.
+    #[error("pre-tokenizer \"{name}\" is unknown; the nearest known name is \"{nearest}\"")]
+    UnknownPreTokenizerName {
+        /// The name given.
+        name: String,
+        /// A known name that resembles it.
+        nearest: &'static str,
+    },
     /// Values beyond the range of the output type.
     #[error(
         "tensor `{tensor}`: {count} values exceed the range of f16 (largest magnitude {largest:e})"
@@ -290,6 +325,14 @@ impl ConvertError {
             }
             ConvertError::VocabularySize { .. } => {
                 "the tokenizer files belong to another model, or added tokens never got embeddings"
+            }
+            ConvertError::NoTokenizer { .. } => {
+                "download the checkpoint's tokenizer files into the folder"
+            }
+            ConvertError::UnknownPreTokenizer { nearest, .. } => {
+                return Some(format!(
+                    "if you know that a known one cuts text the same way, say so: --tokenizer-pre {nearest}"
+                ));
             }
             _ => return self.quantize_hint().map(str::to_owned),
         };

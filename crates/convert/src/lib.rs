@@ -18,8 +18,12 @@ pub mod recipe;
 mod safetensors_file;
 pub mod source;
 mod stream;
+mod tokenizer;
 
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use error::ConvertError;
 pub use output::{OutputType, UNIFORM, Uniform};
 pub use progress::{Event, Progress};
+pub use tokenizer::{
+    TokenizerHabit, TokenizerImport, TokenizerLog, TokenizerOptions, tokenizer_metadata,
+};

@@ -163,7 +163,7 @@ pub fn by_patterns<S: AsRef<str>>(patterns: &[S], ignore_merges: bool) -> Option
     };
     let mut names = PRE_TOKENIZERS
         .iter()
-        .filter(|pre| pre.patterns.iter().any(|known| same(known)))
+        .filter(|pre| pre.patterns.iter().any(&same))
         .filter_map(|pre| pre.names.first());
     let first = names.next()?;
     let mut all = std::iter::once(first).chain(names);
@@ -193,7 +193,7 @@ pub fn nearest<S: AsRef<str>>(patterns: &[S]) -> &'static str {
 }
 
 /// The known name that resembles this one most, for error messages.
-pub(crate) fn nearest_name(name: &str) -> &'static str {
+pub fn nearest_name(name: &str) -> &'static str {
     let names = PRE_TOKENIZERS.iter().flat_map(|pre| pre.names);
     names
         .max_by_key(|known| similarity(known.name, name))

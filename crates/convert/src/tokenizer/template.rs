@@ -1,0 +1,134 @@
+//! Chat templates (case B27): `chat_template.jinja`, else `tokenizer_config.json`, else `chat_template.json`;
+//! and named ones beside the first.
+//!
+//! Where file and configuration differ the file counts, as for the `transformers` library. (The reference takes
+//! the configuration's.)
+
+use serde_json::{Map, Value};
+
+use super::files::{Files, read_bytes, read_json};
+use super::{Entries, TokenizerLog};
+use crate::ConvertError;
+
+/// The templates of a model.
+#[derive(Default)]
+pub(super) struct Templates {
+    default: Option<String>,
+    named: Vec<(String, String)>,
+}
+
+pub(super) fn read(files: &Files, log: &mut TokenizerLog) -> Result<Templates, ConvertError> {
+    let mut templates = Templates::default();
+    let configured = files
+        .config
+        .as_ref()
+        .and_then(|config| config.get("chat_template"));
+    if let Some(text) = read_text(files, "chat_template.jinja")? {
+        templates.default = Some(text);
+        log.chat_template = Some("chat_template.jinja");
+        if configured.is_some_and(|value| value.as_str() != templates.default.as_deref()) {
+            log.warnings.push(
+                "chat_template.jinja is used; tokenizer_config.json has another chat template"
+                    .to_owned(),
+            );
+        }
+    } else if let Some(value) = configured.filter(|value| !value.is_null()) {
+        templates.take(value, "tokenizer_config.json", log);
+    } else {
+        let json: Option<Map<String, Value>> = read_json(&files.folder, "chat_template.json")?;
+        if let Some(value) = json.as_ref().and_then(|json| json.get("chat_template")) {
+            templates.take(value, "chat_template.json", log);
+        }
+    }
+    templates.read_additional(files)?;
+    if templates.default.is_none() {
+        log.warnings.push("no chat template was found".to_owned());
+    }
+    log.named_templates = templates
+        .named
+        .iter()
+        .map(|(name, _)| name.clone())
+        .collect();
+    Ok(templates)
+}
+
+impl Templates {
+    /// A template, or a list of objects with `name` and `template`.
+    fn take(&mut self, value: &Value, file: &'static str, log: &mut TokenizerLog) {
+        match value {
+            Value::String(text) => self.default = Some(text.clone()),
+            Value::Array(list) => {
+                for choice in list {
+                    let field = |key: &str| choice.get(key).and_then(Value::as_str);
+                    if let (Some(name), Some(text)) = (field("name"), field("template")) {
+                        self.add(name, text.to_owned());
+                    }
+                }
+            }
+            _ => log.warnings.push(format!(
+                "chat_template in {file} is neither text nor a list"
+            )),
+        }
+        if self.default.is_some() {
+            log.chat_template = Some(file);
+        }
+    }
+
+    fn add(&mut self, name: &str, text: String) {
+        // Names become parts of keys.
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let name: String = name.chars().map(plain).collect();
+        if name == "default" {
+            self.default = Some(text);
+        } else if let Some(known) = self.named.iter_mut().find(|(known, _)| *known == name) {
+            known.1 = text;
+        } else if !name.is_empty() {
+            self.named.push((name, text));
+        }
+    }
+
+    /// `additional_chat_templates/NAME.jinja`, in the order of their names.
+    fn read_additional(&mut self, files: &Files) -> Result<(), ConvertError> {
+        let folder = files.folder.join("additional_chat_templates");
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            return Ok(());
+        };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|name| name.strip_suffix(".jinja").map(str::to_owned))
+            .collect();
+        names.sort_unstable();
+        for name in names {
+            let file = format!("additional_chat_templates/{name}.jinja");
+            if let Some(text) = read_text(files, &file)? {
+                self.add(&name, text);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write(&self, entries: &mut Entries) {
+        for (name, text) in &self.named {
+            entries.set(format!("tokenizer.chat_template.{name}"), text.as_str());
+        }
+        if !self.named.is_empty() {
+            let names: Vec<String> = self.named.iter().map(|(name, _)| name.clone()).collect();
+            entries.set("tokenizer.chat_templates", names);
+        }
+        if let Some(text) = &self.default {
+            entries.set("tokenizer.chat_template", text.as_str());
+        }
+    }
+}
+
+fn read_text(files: &Files, name: &str) -> Result<Option<String>, ConvertError> {
+    let Some(bytes) = read_bytes(&files.folder, name)? else {
+        return Ok(None);
+    };
+    String::from_utf8(bytes).map(Some).map_err(|error| {
+        files.error(
+            name,
+            format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to()),
+        )
+    })
+}

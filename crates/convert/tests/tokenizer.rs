@@ -1,0 +1,482 @@
+//! Imported tokenizers beside the reference's entries, and the cases about tokenizer files.
+
+use std::path::{Path, PathBuf};
+
+use gristmill_convert::{
+    ConvertError, TokenizerHabit, TokenizerImport, TokenizerOptions, tokenizer_metadata,
+};
+use gristmill_gguf::{Metadata, Model, Value};
+use gristmill_tokenizer::{EncodeOptions, Tokenizer};
+use serde_json::{Value as Json, json};
+
+/// Checkpoint, its folder, and the habit of its architecture.
+const CHECKPOINTS: &[(&str, &str, TokenizerHabit)] = &[
+    ("gemma2", "hf", TokenizerHabit::Gemma),
+    ("gemma3_text", "hf", TokenizerHabit::Gemma),
+    ("gpt2", "hf", TokenizerHabit::Plain),
+    ("granite", "hf", TokenizerHabit::Llama),
+    ("llama", "hf", TokenizerHabit::Llama),
+    (
+        "llama-split",
+        "Tiny-Llama-0.2M-Chat-v0.3",
+        TokenizerHabit::Llama,
+    ),
+    ("llama-tied-mistral", "hf", TokenizerHabit::Llama),
+    ("mixtral", "hf", TokenizerHabit::Llama),
+    ("olmo2", "hf", TokenizerHabit::Plain),
+    ("phi3", "hf", TokenizerHabit::Plain),
+    ("qwen2", "hf", TokenizerHabit::Plain),
+    ("qwen3", "hf", TokenizerHabit::Plain),
+    ("qwen3_moe", "hf", TokenizerHabit::Plain),
+    ("starcoder2", "hf", TokenizerHabit::Plain),
+];
+
+/// The folder of golden data, or none after saying so; with `CI=true` its absence is an error.
+fn golden() -> Option<PathBuf> {
+    let root = std::env::var_os("GRISTMILL_GOLDEN").map_or_else(
+        || {
+            PathBuf::from(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../../shared/golden"
+            ))
+        },
+        PathBuf::from,
+    );
+    let folder = root.join("convert");
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("golden data absent: {}", folder.display());
+    assert!(
+        std::env::var("CI").is_err(),
+        "golden data absent: {}",
+        folder.display()
+    );
+    None
+}
+
+fn read(path: &Path) -> Json {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn import(folder: &Path, habit: TokenizerHabit, pre: Option<&str>) -> TokenizerImport {
+    let config = read(&folder.join("config.json"));
+    let options = TokenizerOptions {
+        n_rows: config["vocab_size"].as_u64(),
+        pre_tokenizer: pre,
+        habit,
+    };
+    tokenizer_metadata(folder, &options).unwrap()
+}
+
+fn tokenizer(import: &TokenizerImport) -> Tokenizer {
+    let mut metadata = Metadata::new();
+    for (key, value) in &import.entries {
+        metadata.set(key.as_str(), value.clone());
+    }
+    Tokenizer::from_metadata(&metadata).unwrap()
+}
+
+#[test]
+fn entries_equal_the_reference() {
+    let Some(golden) = golden() else { return };
+    let mut n_compared = 0;
+    for &(name, folder, habit) in CHECKPOINTS {
+        let meta = read(&golden.join(name).join("meta.json"));
+        let pre = meta["pre_tokenizer_name"].as_str();
+        let ours = import(&golden.join(name).join(folder), habit, pre);
+        let theirs = Model::open(&golden.join(name).join(format!("{name}-f32.gguf"))).unwrap();
+        let theirs: Vec<(String, Value)> = theirs
+            .metadata()
+            .iter()
+            .filter(|(key, _)| key.starts_with("tokenizer."))
+            .map(|(key, value)| (key.to_owned(), value.clone()))
+            .collect();
+        let keys = |entries: &[(String, Value)]| -> Vec<String> {
+            entries
+                .iter()
+                .map(|(key, value)| format!("{key}: {}", value.type_name()))
+                .collect()
+        };
+        assert_eq!(keys(&ours.entries), keys(&theirs), "{name}");
+        for (ours, theirs) in ours.entries.iter().zip(&theirs) {
+            assert!(
+                ours == theirs,
+                "{name}: {}: {}",
+                ours.0,
+                difference(&ours.1, &theirs.1)
+            );
+            n_compared += 1;
+        }
+    }
+    println!("golden comparisons: {n_compared}");
+}
+
+fn difference(ours: &Value, theirs: &Value) -> String {
+    let (Value::Array(ours), Value::Array(theirs)) = (ours, theirs) else {
+        return format!("{ours:?}, not {theirs:?}");
+    };
+    let mut places = ours.iter().zip(theirs.iter()).enumerate();
+    match places.find(|(_, (ours, theirs))| ours != theirs) {
+        Some((i, (ours, theirs))) => format!("entry {i} is {ours:?}, not {theirs:?}"),
+        None => format!("{} entries, not {}", ours.len(), theirs.len()),
+    }
+}
+
+/// A folder with some of a tokenizer's files, gone when dropped.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(files: &[(&str, &Json)]) -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        for (name, json) in files {
+            folder.write(name, json.to_string().as_bytes());
+        }
+        folder
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn import(&self) -> Result<TokenizerImport, ConvertError> {
+        tokenizer_metadata(self.path(), &TokenizerOptions::default())
+    }
+}
+
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// A byte-level tokenizer of a few tokens that splits by an expression.
+fn byte_level(pattern: &str, added: Json) -> Json {
+    json!({
+        "added_tokens": added,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false},
+            {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false},
+        ]},
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "Ġ": 3}, "merges": [["a", "b"]]},
+    })
+}
+
+fn entry<'a>(import: &'a TokenizerImport, key: &str) -> Option<&'a Value> {
+    import
+        .entries
+        .iter()
+        .find(|(known, _)| known == key)
+        .map(|(_, value)| value)
+}
+
+fn ints(value: Option<&Value>) -> Vec<i128> {
+    value
+        .unwrap()
+        .as_array()
+        .unwrap()
+        .integers()
+        .unwrap()
+        .collect()
+}
+
+fn texts(value: Option<&Value>) -> Vec<String> {
+    let strings = value.unwrap().as_array().unwrap().as_strings().unwrap();
+    strings
+        .iter()
+        .map(|text| String::from_utf8(text.to_vec()).unwrap())
+        .collect()
+}
+
+/// Case B22: the definition decides, however the vocabulary differs.
+#[test]
+fn b22_the_pre_tokenizer_is_found_by_its_expressions() {
+    let added = json!([{"id": 4, "content": "<|more|>", "special": true}]);
+    let import = Folder::new(&[("tokenizer.json", &byte_level(QWEN2, added))])
+        .import()
+        .unwrap();
+    assert_eq!(import.log.pre_tokenizer, "qwen2");
+    assert_eq!(entry(&import, "tokenizer.ggml.pre"), Some(&"qwen2".into()));
+}
+
+#[test]
+fn b22_an_unknown_pre_tokenizer_is_shown_with_the_flag() {
+    let pattern = QWEN2.replace("[\\r\\n]*", "[\\r\\n/]*");
+    let folder = Folder::new(&[("tokenizer.json", &byte_level(&pattern, json!([])))]);
+    let error = folder.import().unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains(&pattern), "{text}");
+    assert!(text.contains("\"qwen2\""), "{text}");
+    assert!(error.hint().unwrap().contains("--tokenizer-pre qwen2"));
+    let wish = |name| {
+        let options = TokenizerOptions {
+            pre_tokenizer: Some(name),
+            ..Default::default()
+        };
+        tokenizer_metadata(folder.path(), &options)
+    };
+    let import = wish("gpt-4o").unwrap();
+    assert_eq!(import.log.pre_tokenizer, "gpt-4o");
+    let error = wish("qwenn2").unwrap_err().to_string();
+    assert!(
+        error.contains("qwenn2") && error.contains("\"qwen2\""),
+        "{error}"
+    );
+}
+
+/// Case B23: tokens and rows are equal in number; fewer tokens are filled up, more are an error.
+#[test]
+fn b23_the_vocabulary_is_filled_up_to_the_rows() {
+    let folder = Folder::new(&[("tokenizer.json", &byte_level(QWEN2, json!([])))]);
+    let with_rows = |n_rows| {
+        let options = TokenizerOptions {
+            n_rows: Some(n_rows),
+            ..Default::default()
+        };
+        tokenizer_metadata(folder.path(), &options)
+    };
+    let import = with_rows(7).unwrap();
+    let tokens = texts(entry(&import, "tokenizer.ggml.tokens"));
+    assert_eq!(tokens[3..], ["Ġ", "[PAD4]", "[PAD5]", "[PAD6]"]);
+    assert_eq!(
+        ints(entry(&import, "tokenizer.ggml.token_type")),
+        [1, 1, 1, 1, 5, 5, 5]
+    );
+    assert_eq!(import.log.n_fillers, 3);
+    let error = with_rows(3).unwrap_err().to_string();
+    assert!(
+        error.contains("4 tokens") && error.contains("vocab_size in config.json is 3"),
+        "{error}"
+    );
+    assert!(with_rows(1 << 60).is_err());
+}
+
+/// Case B25: special tokens steer, others are the user's; both are found in text.
+#[test]
+fn b25_added_tokens_keep_their_types() {
+    let added = json!([
+        {"id": 4, "content": "<|turn|>", "special": true},
+        {"id": 5, "content": "ba b", "special": false},
+        {"id": 6, "content": "bb", "special": false, "lstrip": true},
+    ]);
+    let import = Folder::new(&[("tokenizer.json", &byte_level(QWEN2, added))])
+        .import()
+        .unwrap();
+    assert_eq!(
+        ints(entry(&import, "tokenizer.ggml.token_type")),
+        [1, 1, 1, 1, 3, 4, 4]
+    );
+    let tokenizer = tokenizer(&import);
+    let options = EncodeOptions {
+        parse_special: true,
+        ..Default::default()
+    };
+    assert_eq!(
+        tokenizer.encode("abba b<|turn|>bbab", options),
+        [2, 5, 4, 6, 2]
+    );
+}
+
+/// A token that only `tokenizer_config.json` knows is added, too, and one that has a role steers.
+#[test]
+fn added_tokens_of_the_configuration() {
+    let config = json!({
+        "added_tokens_decoder": {"4": {"content": "<x>", "special": true}},
+        "eos_token": {"content": "<x>"}, "pad_token": "b", "bos_token": null,
+    });
+    let json = byte_level(QWEN2, json!([]));
+    let files = [
+        ("tokenizer.json", &json),
+        ("tokenizer_config.json", &config),
+    ];
+    let import = Folder::new(&files).import().unwrap();
+    assert_eq!(
+        ints(entry(&import, "tokenizer.ggml.token_type")),
+        [1, 3, 1, 1, 3]
+    );
+}
+
+/// Case B24: `tokenizer.json` alone gives the ids that the files with `tokenizer.model` give.
+#[test]
+fn b24_sentence_piece_without_its_model() {
+    let Some(golden) = golden() else { return };
+    for (name, folder) in [
+        ("llama-tied-mistral", "hf"),
+        ("llama-split", "Tiny-Llama-0.2M-Chat-v0.3"),
+        ("gemma3_text", "hf"),
+    ] {
+        let source = golden.join(name).join(folder);
+        let alone = tempfile::tempdir().unwrap();
+        for file in ["tokenizer.json", "tokenizer_config.json", "config.json"] {
+            std::fs::copy(source.join(file), alone.path().join(file)).unwrap();
+        }
+        let habit = if name.starts_with("gemma") {
+            TokenizerHabit::Gemma
+        } else {
+            TokenizerHabit::Llama
+        };
+        let import = import(alone.path(), habit, None);
+        assert_eq!(
+            (import.log.kind, import.log.file),
+            ("SentencePiece BPE", "tokenizer.json")
+        );
+        let tokenizer = tokenizer(&import);
+        let tokens = read(&golden.join(name).join("tokens.json"));
+        for case in tokens["texts"].as_array().unwrap() {
+            let text = case["text"].as_str().unwrap();
+            let expected: Vec<u32> = case["ref_ids_parse_special"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|id| id.as_u64().unwrap() as u32)
+                .collect();
+            let options = EncodeOptions {
+                parse_special: true,
+                add_special: false,
+            };
+            assert_eq!(
+                tokenizer.encode(text, options),
+                expected,
+                "{name}: {text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn b24_no_tokenizer_at_all() {
+    let error = Folder::new(&[("config.json", &json!({}))])
+        .import()
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("tokenizer.model") && text.contains("tokenizer.json"),
+        "{text}"
+    );
+}
+
+/// Case B27: where the chat template comes from.
+#[test]
+fn b27_chat_templates() {
+    let json = byte_level(QWEN2, json!([]));
+    let key = "tokenizer.chat_template";
+    let in_config = json!({"chat_template": "from config"});
+    let folder = Folder::new(&[
+        ("tokenizer.json", &json),
+        ("tokenizer_config.json", &in_config),
+    ]);
+    let import = folder.import().unwrap();
+    assert_eq!(entry(&import, key), Some(&"from config".into()));
+    assert_eq!(import.log.chat_template, Some("tokenizer_config.json"));
+
+    folder.write("chat_template.jinja", b"from file");
+    folder.write("additional_chat_templates/tool_use.jinja", b"for tools");
+    folder.write("additional_chat_templates/rag.jinja", b"for documents");
+    let import = folder.import().unwrap();
+    assert_eq!(entry(&import, key), Some(&"from file".into()));
+    assert_eq!(
+        entry(&import, "tokenizer.chat_template.tool_use"),
+        Some(&"for tools".into())
+    );
+    assert_eq!(
+        texts(entry(&import, "tokenizer.chat_templates")),
+        ["rag", "tool_use"]
+    );
+    assert!(
+        import
+            .log
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("chat_template.jinja is used"))
+    );
+
+    let list = json!({"chat_template": [
+        {"name": "default", "template": "plain"}, {"name": "tool use", "template": "tools"},
+    ]});
+    let folder = Folder::new(&[("tokenizer.json", &json), ("tokenizer_config.json", &list)]);
+    let import = folder.import().unwrap();
+    assert_eq!(entry(&import, key), Some(&"plain".into()));
+    assert_eq!(
+        entry(&import, "tokenizer.chat_template.tool_use"),
+        Some(&"tools".into())
+    );
+
+    let folder = Folder::new(&[
+        ("tokenizer.json", &json),
+        ("tokenizer_config.json", &json!({})),
+    ]);
+    folder.write("chat_template.json", br#"{"chat_template": "from json"}"#);
+    assert_eq!(
+        entry(&folder.import().unwrap(), key),
+        Some(&"from json".into())
+    );
+
+    let import = Folder::new(&[("tokenizer.json", &json)]).import().unwrap();
+    assert_eq!(entry(&import, key), None);
+    assert!(
+        import
+            .log
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("no chat template"))
+    );
+}
+
+#[test]
+fn files_of_another_kind() {
+    let folder = Folder::new(&[]);
+    folder.write(
+        "tokenizer.json",
+        b"version https://git-lfs.github.com/spec/v1\n",
+    );
+    assert!(
+        folder
+            .import()
+            .unwrap_err()
+            .to_string()
+            .contains("Git LFS pointer")
+    );
+    folder.write("tokenizer.json", b"{\"model\": 3}");
+    assert!(
+        folder
+            .import()
+            .unwrap_err()
+            .to_string()
+            .contains("tokenizer.json")
+    );
+    folder.write(
+        "tokenizer.json",
+        br#"{"model": {"type": "Unigram", "vocab": [["a", 0.0]]}}"#,
+    );
+    assert!(folder.import().unwrap_err().to_string().contains("Unigram"));
+    folder.write("tokenizer.model", b"<!DOCTYPE html>");
+    assert!(folder.import().is_err());
+    // A sound tokenizer.json beside something else of that name is used.
+    folder.write(
+        "tokenizer.json",
+        byte_level(QWEN2, json!([])).to_string().as_bytes(),
+    );
+    let import = folder.import().unwrap();
+    assert_eq!(import.log.file, "tokenizer.json");
+    assert!(
+        import
+            .log
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("tokenizer.model is not used"))
+    );
+}
+
+/// The embedded model's tokenizer converts, and by its expressions alone.
+#[test]
+fn the_embedded_model() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny"));
+    let import = import(folder, TokenizerHabit::Llama, None);
+    assert_eq!(import.log.pre_tokenizer, "gpt-2");
+    assert_eq!(import.log.chat_template, Some("chat_template.jinja"));
+    let tokenizer = tokenizer(&import);
+    let ids = tokenizer.encode("Once upon a time", EncodeOptions::default());
+    assert_eq!(tokenizer.decode(&ids, false), b"Once upon a time");
+}
