@@ -10,6 +10,7 @@ use crate::progress::{Event, Progress};
 use crate::quantize::quantized_metadata;
 use crate::recipe::ModelFacts;
 use crate::stream::Stream;
+use crate::tokenizer::{TokenizerLog, TokenizerOptions, tokenizer_metadata};
 use gristmill_gguf::{Metadata, WriteOptions, Writer};
 use gristmill_model::Hyperparameters;
 use gristmill_quant::TensorType;
@@ -112,7 +113,8 @@ pub fn convert(
     let mut warnings = Vec::new();
     let checkpoint = Checkpoint::open(&options.folder)?;
     let output = options.output_type.resolve(&checkpoint);
-    let tokenizer = Metadata::new();
+    let (tokenizer, log) = import_tokenizer(options, &checkpoint)?;
+    warnings.extend(log.warnings.iter().cloned());
     let hparams = hyperparameters(&checkpoint, output, &tokenizer)?;
     let mut plan = Plan::new(&checkpoint, &hparams, output)?;
     drop_tied_output(&checkpoint, &mut plan, &mut warnings)?;
@@ -165,6 +167,26 @@ pub fn convert(
         progress,
     )?;
     Ok(report)
+}
+
+/// The entries of the tokenizer, and what was found.
+fn import_tokenizer(
+    options: &ConvertOptions,
+    checkpoint: &Checkpoint,
+) -> Result<(Metadata, TokenizerLog), ConvertError> {
+    let import = tokenizer_metadata(
+        &options.folder,
+        &TokenizerOptions {
+            n_rows: checkpoint.config.integer("vocab_size")?.map(u64::from),
+            pre_tokenizer: options.pre_tokenizer.as_deref(),
+            habit: checkpoint.config.architecture.tokenizer,
+        },
+    )?;
+    let mut metadata = Metadata::new();
+    for (key, value) in import.entries {
+        metadata.set(key, value);
+    }
+    Ok((metadata, import.log))
 }
 
 /// Writes the file and returns its size.

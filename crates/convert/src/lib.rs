@@ -24,6 +24,4 @@ pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use error::ConvertError;
 pub use output::{OutputType, UNIFORM, Uniform};
 pub use progress::{Event, Progress};
-pub use tokenizer::{
-    TokenizerHabit, TokenizerImport, TokenizerLog, TokenizerOptions, tokenizer_metadata,
-};
+pub use tokenizer::{TokenizerImport, TokenizerLog, TokenizerOptions, tokenizer_metadata};

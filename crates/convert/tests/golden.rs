@@ -64,12 +64,7 @@ fn compare(case: &str, ours: &Path, theirs: &Path) {
     let (our_model, their_model) = (Model::open(ours).unwrap(), Model::open(theirs).unwrap());
     let entries = |model: &Model| {
         let entry = |(key, value): (&str, &Value)| (key.to_owned(), value.clone());
-        model
-            .metadata()
-            .iter()
-            .map(entry)
-            .filter(|(key, _)| !key.starts_with("tokenizer."))
-            .collect::<Vec<_>>()
+        model.metadata().iter().map(entry).collect::<Vec<_>>()
     };
     assert_eq!(entries(&our_model), entries(&their_model), "{case}");
     let plan = |model: &Model| {
@@ -85,4 +80,8 @@ fn compare(case: &str, ours: &Path, theirs: &Path) {
             info.name
         );
     }
+    assert!(
+        std::fs::read(ours).unwrap() == std::fs::read(theirs).unwrap(),
+        "{case}: the bytes of the files differ"
+    );
 }

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gristmill_convert::{
-    ConvertError, TokenizerHabit, TokenizerImport, TokenizerOptions, tokenizer_metadata,
-};
+use gristmill_convert::{ConvertError, TokenizerImport, TokenizerOptions, tokenizer_metadata};
 use gristmill_gguf::{Metadata, Model, Value};
+use gristmill_model::TokenizerHabit;
 use gristmill_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::{Value as Json, json};
 

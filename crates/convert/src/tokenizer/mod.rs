@@ -20,6 +20,7 @@ mod template;
 use std::path::Path;
 
 use gristmill_gguf::{StringArray, Value};
+use gristmill_model::TokenizerHabit;
 
 use crate::ConvertError;
 use files::Files;
@@ -33,19 +34,6 @@ pub struct TokenizerOptions<'a> {
     pub pre_tokenizer: Option<&'a str>,
     /// Which entries beyond the tokenizer's files the architecture gets.
     pub habit: TokenizerHabit,
-}
-
-/// Entries that the reference writes, or not, depending on the architecture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TokenizerHabit {
-    /// Nothing beyond the tokenizer's files.
-    #[default]
-    Plain,
-    /// `add_space_prefix` as `tokenizer_config.json` says, and what CodeLlama and vocabularies of
-    /// 49152 tokens need.
-    Llama,
-    /// `add_space_prefix` is false for SentencePiece.
-    Gemma,
 }
 
 /// The imported tokenizer.
