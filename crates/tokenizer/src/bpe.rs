@@ -115,8 +115,12 @@ impl Bpe {
     pub(crate) fn encode(&self, text: &[u8], ids: &mut Vec<u32>) {
         let mut words = Words::default();
         // Where the tokens of words seen before lie in `ids`.
-        let mut seen: HashMap<Vec<u8>, (usize, usize), FastState> = HashMap::default();
+        let mut seen: HashMap<&[u8], (usize, usize), FastState> = HashMap::default();
+        let mut at = 0;
         self.pre.split(text, &mut |word| {
+            // The words join to the text, so the next one starts where this one ends.
+            let word = &text[at..at + word.len()];
+            at += word.len();
             if let Some(&(start, end)) = seen.get(word) {
                 ids.extend_from_within(start..end);
                 return;
@@ -124,7 +128,7 @@ impl Bpe {
             let start = ids.len();
             self.encode_word(word, &mut words, ids);
             if word.len() <= N_BYTES_REMEMBERED && seen.len() < N_WORDS_REMEMBERED {
-                seen.insert(word.to_vec(), (start, ids.len()));
+                seen.insert(word, (start, ids.len()));
             }
         });
     }

@@ -6,5 +6,7 @@ mod bad_input;
 mod golden;
 #[path = "main/long_runs.rs"]
 mod long_runs;
+#[path = "main/oracle.rs"]
+mod oracle;
 #[path = "main/pre.rs"]
 mod pre;

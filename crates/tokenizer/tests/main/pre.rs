@@ -12,7 +12,7 @@ const ALPHABET: &[&str] = &[
     "\u{E000}", "\u{378}",
 ];
 
-fn random_text(state: &mut u64, n_most: u64) -> String {
+pub(crate) fn random_text(state: &mut u64, n_most: u64) -> String {
     let mut next = |n: u64| {
         *state = state
             .wrapping_mul(6_364_136_223_846_793_005)
