@@ -29,6 +29,7 @@ impl Fixture {
             "tokenizer_config.json",
             "special_tokens_map.json",
             "generation_config.json",
+            "chat_template.jinja",
         ] {
             fs::copy(source.join(name), folder.path().join(name)).unwrap();
         }

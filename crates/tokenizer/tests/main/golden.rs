@@ -248,7 +248,9 @@ fn streams_give_the_whole_text() {
 #[test]
 #[ignore = "a measurement"]
 fn speed() {
-    let Some(folder) = golden("tokens") else { return };
+    let Some(folder) = golden("tokens") else {
+        return;
+    };
     let text = std::fs::read(std::env::var_os("GRISTMILL_TEXT").unwrap()).unwrap();
     for name in VOCABULARIES {
         let path = folder.join(format!("ggml-vocab-{name}.gguf"));

@@ -30,16 +30,37 @@ fn ours(path: &Path, pre: &str) -> Tokenizer {
         .collect();
     for token in json["added_tokens"].as_array().unwrap() {
         let id = token["id"].as_u64().unwrap();
-        let token_type = if token["special"].as_bool().unwrap() { 3 } else { 4 };
+        let token_type = if token["special"].as_bool().unwrap() {
+            3
+        } else {
+            4
+        };
         tokens.retain(|&(known, ..)| known != id);
-        tokens.push((id, token["content"].as_str().unwrap().to_owned(), token_type));
+        tokens.push((
+            id,
+            token["content"].as_str().unwrap().to_owned(),
+            token_type,
+        ));
     }
     tokens.sort();
-    assert!(tokens.iter().enumerate().all(|(i, &(id, ..))| i as u64 == id));
-    let merges = json["model"]["merges"].as_array().unwrap().iter().map(|merge| match merge {
-        Value::String(text) => text.clone(),
-        pair => format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap()),
-    });
+    assert!(
+        tokens
+            .iter()
+            .enumerate()
+            .all(|(i, &(id, ..))| i as u64 == id)
+    );
+    let merges = json["model"]["merges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|merge| match merge {
+            Value::String(text) => text.clone(),
+            pair => format!(
+                "{} {}",
+                pair[0].as_str().unwrap(),
+                pair[1].as_str().unwrap()
+            ),
+        });
     let mut metadata = Metadata::new();
     metadata.set("tokenizer.ggml.model", "gpt2");
     metadata.set("tokenizer.ggml.pre", pre);
@@ -57,8 +78,16 @@ fn compare(path: &Path, pre: &str, texts: impl Iterator<Item = String>) {
     let theirs = tokenizers::Tokenizer::from_file(path).unwrap();
     for text in texts {
         let expected = theirs.encode(text.as_str(), false).unwrap();
-        let options = EncodeOptions { add_special: false, parse_special: true };
-        assert_eq!(ours.encode(&text, options), expected.get_ids(), "{}: {text:?}", path.display());
+        let options = EncodeOptions {
+            add_special: false,
+            parse_special: true,
+        };
+        assert_eq!(
+            ours.encode(&text, options),
+            expected.get_ids(),
+            "{}: {text:?}",
+            path.display()
+        );
     }
 }
 
@@ -71,15 +100,30 @@ fn random_texts(n_texts: usize) -> impl Iterator<Item = String> {
 fn the_embedded_model() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny"));
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
-    let plain = ["", " ", "Once upon a time", "<|endoftext|>x<|endoftext|>", &readme];
-    let texts = plain.map(str::to_owned).into_iter().chain(random_texts(500));
+    let plain = [
+        "",
+        " ",
+        "Once upon a time",
+        "<|endoftext|>x<|endoftext|>",
+        &readme,
+    ];
+    let texts = plain
+        .map(str::to_owned)
+        .into_iter()
+        .chain(random_texts(500));
     compare(&folder.join("tokenizer.json"), "gpt-2", texts);
 }
 
 #[test]
 fn tiny_checkpoints() {
-    let Some(folder) = golden("convert") else { return };
+    let Some(folder) = golden("convert") else {
+        return;
+    };
     for (name, pre) in CHECKPOINTS {
-        compare(&folder.join(name).join("hf/tokenizer.json"), pre, random_texts(500));
+        compare(
+            &folder.join(name).join("hf/tokenizer.json"),
+            pre,
+            random_texts(500),
+        );
     }
 }
