@@ -12,6 +12,7 @@ use crate::recipe::ModelFacts;
 use crate::stream::Stream;
 use crate::tokenizer::{TokenizerLog, TokenizerOptions, tokenizer_metadata};
 use gristmill_gguf::{Metadata, WriteOptions, Writer};
+use gristmill_kernels::Pool;
 use gristmill_model::Hyperparameters;
 use gristmill_quant::TensorType;
 use std::collections::BTreeMap;
@@ -214,7 +215,8 @@ fn write(
         n_tensors: plan.tensors.len(),
         bytes: plan_bytes(plan),
     });
-    let mut stream = Stream::new(checkpoint, n_threads(options.n_threads));
+    let pool = Pool::new(n_threads(options.n_threads));
+    let mut stream = Stream::new(checkpoint, &pool);
     for (index, tensor) in plan.tensors.iter().enumerate() {
         let from = match tensor.origin {
             Origin::Checkpoint(index) => checkpoint.tensors[index].entry.dtype.to_string(),

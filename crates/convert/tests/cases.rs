@@ -1,5 +1,7 @@
 //! Checkpoints that are wrong, incomplete or unusual, made from the embedded tiny model.
 
+use gristmill_convert::quantize::{QuantizeOptions, quantize};
+use gristmill_convert::recipe::Recipe;
 use gristmill_convert::{ConvertError, ConvertOptions, ConvertReport, OutputType, convert};
 use gristmill_gguf::Model;
 use safetensors::tensor::TensorView;
@@ -525,4 +527,71 @@ fn folders_that_are_no_checkpoint_say_what_is_missing() {
             .to_string()
             .contains("known: auto, ")
     );
+}
+
+/// Gives every tensor another element type, values rounded.
+fn recast(fixture: &mut Fixture, to: Dtype) {
+    for (dtype, _, bytes) in fixture.tensors.values_mut() {
+        let values = bytes
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|bytes| gristmill_quant::bf16_to_f32(u16::from_le_bytes(*bytes)));
+        *bytes = match to {
+            Dtype::F16 => values
+                .flat_map(|value| gristmill_quant::f32_to_f16(value).to_le_bytes())
+                .collect(),
+            // A little more than bf16 can tell.
+            Dtype::F32 => values
+                .flat_map(|value| (value * 1.000_01).to_le_bytes())
+                .collect(),
+            _ => bytes.clone(),
+        };
+        *dtype = to;
+    }
+}
+
+#[test]
+fn one_step_to_a_recipe_equals_two() {
+    for (dtype, own) in [
+        (Dtype::BF16, "bf16"),
+        (Dtype::F16, "f16"),
+        (Dtype::F32, "f32"),
+    ] {
+        let mut fixture = Fixture::new();
+        recast(&mut fixture, dtype);
+        fixture.write();
+        let (first, _keep) = fixture.converted(own);
+        for name in ["q4_k_m", "q4_0"] {
+            let recipe = Recipe::from_name(name).unwrap();
+            let two = first.path.with_file_name(format!("{name}-two-steps.gguf"));
+            quantize(
+                &QuantizeOptions::new(&first.path, &two, recipe),
+                &mut |_| {},
+            )
+            .unwrap();
+            let out = tempfile::tempdir().unwrap();
+            let options = ConvertOptions {
+                output: Some(out.path().join("{ftype}.gguf")),
+                output_type: OutputType::Recipe(recipe),
+                n_threads: 2,
+                ..ConvertOptions::new(fixture.folder.path())
+            };
+            let one = convert(&options, &mut |_| {}).unwrap();
+            assert_eq!(
+                one.path,
+                out.path().join(format!("{}.gguf", name.to_lowercase()))
+            );
+            assert_eq!(one.bytes, fs::metadata(&one.path).unwrap().len());
+            assert!(
+                fs::read(&one.path).unwrap() == fs::read(&two).unwrap(),
+                "{name} from {own}"
+            );
+        }
+    }
+    let fixture = Fixture::new();
+    assert!(matches!(
+        fixture.write().refused("iq2_xxs"),
+        ConvertError::NoEncoder { .. } | ConvertError::ImportanceRequired { .. }
+    ));
 }
