@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
     options.output = Some(output.clone());
     options.force = true;
     options.n_threads = 1;
-    options.dry_run = input.len() % 8 != 0;
+    options.dry_run = input.last().is_some_and(|byte| byte % 8 != 0);
     match convert(&options, &mut |_| {}) {
         Ok(_) if options.dry_run => {}
         Ok(_) => drop(File::open(&output).expect("what was converted opens")),
