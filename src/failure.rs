@@ -28,12 +28,19 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     }
     let hint = hint(error);
     let mut causes: Vec<String> = Vec::new();
-    for cause in error.chain() {
-        let text = cause.to_string();
-        // The remedy has its own line, and many errors already repeat their source.
-        if hint.as_ref() != Some(&text) && !causes.last().is_some_and(|above| above.contains(&text))
+    for cause in error.chain().map(ToString::to_string) {
+        if hint.as_ref() == Some(&cause) {
+            // The remedy has its own line.
+            continue;
+        }
+        if causes
+            .last()
+            .is_some_and(|above| names_same_file(above, &cause))
         {
-            causes.push(text);
+            causes.pop();
+        }
+        if !causes.last().is_some_and(|above| above.contains(&cause)) {
+            causes.push(cause);
         }
     }
     eprintln!("error: {}", causes.join(": "));
@@ -41,6 +48,14 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         eprintln!("hint: {hint}");
     }
     ExitCode::FAILURE
+}
+
+/// Whether a cause begins with the file that the context above it names, and so says it all.
+fn names_same_file(above: &str, cause: &str) -> bool {
+    let file = above.split_once(": ").map_or(above, |(file, _)| file);
+    cause
+        .strip_prefix(file)
+        .is_some_and(|rest| rest.starts_with([':', '/']))
 }
 
 fn hint(error: &anyhow::Error) -> Option<String> {
@@ -86,4 +101,20 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_once() {
+        assert!(names_same_file(
+            "a.gguf: cannot load it",
+            "a.gguf: is an adapter"
+        ));
+        assert!(names_same_file("dir", "dir/config.json: broken"));
+        assert!(!names_same_file("a.gguf: cannot load it", "tensor missing"));
+        assert!(!names_same_file("a", "ab: broken"));
+    }
 }

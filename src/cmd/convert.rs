@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use gristmill_convert::{ConvertOptions, ConvertReport, OutputType, convert};
 
 use super::{Invocation, Run};
@@ -59,6 +60,7 @@ impl Run for Convert {
         let Some(dir) = self.dir.filter(|_| !self.print_supported_models) else {
             return print_supported_models();
         };
+        let shown_dir = dir.display().to_string();
         let options = ConvertOptions {
             output: self.outfile,
             output_type: OutputType::parse(&self.outtype)?,
@@ -71,7 +73,7 @@ impl Run for Convert {
             ..ConvertOptions::new(dir)
         };
         let mut log = ProgressLog::new(self.verbose);
-        let report = convert(&options, &mut |event| log.event(&event))?;
+        let report = convert(&options, &mut |event| log.event(&event)).context(shown_dir)?;
         drop(log);
         print_report(&report)
     }

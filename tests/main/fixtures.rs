@@ -1,10 +1,11 @@
 //! Files that are not the model somebody wanted, each small and made on the spot.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use gristmill_gguf::{File, Metadata, TensorPlan, Value, WriteOptions, Writer};
 
-use crate::harness::Workplace;
+use crate::harness::{Workplace, tiny};
 
 /// Files that no command can take for a GGUF model, by name.
 pub fn wrong_kinds() -> Vec<(&'static str, Vec<u8>)> {
@@ -39,7 +40,7 @@ pub fn wrong_kinds() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Good GGUF files of another kind, by name: an adapter, a control vector, an importance matrix, a projector, a vocabulary.
-pub fn other_kinds(place: &Workplace) -> Vec<PathBuf> {
+pub fn other_kinds(place: &Workplace) -> Vec<&'static str> {
     let weight = ("blk.0.attn_q.weight", [4u64, 4], vec![0u8; 64]);
     let cases: [(&str, &[(&str, &str)], bool); 5] = [
         (
@@ -67,7 +68,7 @@ pub fn other_kinds(place: &Workplace) -> Vec<PathBuf> {
             false,
         ),
     ];
-    let write = |(name, entries, with_tensor): (&str, &[(&str, &str)], bool)| {
+    for (name, entries, with_tensor) in cases {
         let mut metadata = Metadata::new();
         for (key, value) in entries {
             metadata.set(*key, Value::String((*value).into()));
@@ -77,12 +78,12 @@ pub fn other_kinds(place: &Workplace) -> Vec<PathBuf> {
         } else {
             Vec::new()
         };
-        write_f32(&place.path(name), &metadata, &tensors)
-    };
-    cases.into_iter().map(write).collect()
+        write_f32(&place.path(name), &metadata, &tensors);
+    }
+    cases.map(|(name, _, _)| name).to_vec()
 }
 
-fn write_f32(path: &Path, metadata: &Metadata, tensors: &[(&str, Vec<u64>, Vec<u8>)]) -> PathBuf {
+fn write_f32(path: &Path, metadata: &Metadata, tensors: &[(&str, Vec<u64>, Vec<u8>)]) {
     let plan = |(name, dims, _): &(&str, Vec<u64>, Vec<u8>)| TensorPlan {
         name: (*name).into(),
         dims: dims.clone(),
@@ -97,7 +98,127 @@ fn write_f32(path: &Path, metadata: &Metadata, tensors: &[(&str, Vec<u64>, Vec<u
             .expect("the tensor can be written");
     }
     writer.finish().expect("the file can be finished");
-    path.to_owned()
+}
+
+/// The embedded model as a BF16 file, converted once.
+pub fn small_model() -> PathBuf {
+    static MODEL: OnceLock<(Workplace, PathBuf)> = OnceLock::new();
+    let (_, path) = MODEL.get_or_init(|| {
+        let place = Workplace::new();
+        let path = place.path("tiny.gguf");
+        let (tiny, output) = (tiny(), path.to_string_lossy().to_string());
+        let words = [
+            "gristmill",
+            "convert",
+            &tiny.to_string_lossy(),
+            "--outtype",
+            "bf16",
+            "--outfile",
+            &output,
+        ];
+        let outcome = place.run_words(&words);
+        assert!(outcome.starts_with("exit: 0"), "{outcome}");
+        (place, path)
+    });
+    path.clone()
+}
+
+/// A checkpoint folder and a BF16 file that take a while to convert and to quantize: the embedded model with more rows of
+/// embeddings. Gives their paths.
+pub fn large_model(place: &Workplace) -> (String, String) {
+    const N_ROWS: usize = 200_000;
+    let dir = place.path("large");
+    std::fs::create_dir(&dir).expect("a folder can be made");
+    for entry in std::fs::read_dir(tiny())
+        .expect("the folder can be read")
+        .flatten()
+    {
+        std::fs::copy(entry.path(), dir.join(entry.file_name())).expect("the file can be copied");
+    }
+    let config =
+        std::fs::read_to_string(dir.join("config.json")).expect("the configuration can be read");
+    let config = config.replace("\"vocab_size\": 1024", &format!("\"vocab_size\": {N_ROWS}"));
+    std::fs::write(dir.join("config.json"), config).expect("the configuration can be written");
+    widen(&dir.join("model.safetensors"), N_ROWS);
+    let model = place.path("large.gguf").to_string_lossy().to_string();
+    let checkpoint = dir.to_string_lossy().to_string();
+    let outcome = place.run_words(&[
+        "gristmill",
+        "convert",
+        &checkpoint,
+        "--outtype",
+        "bf16",
+        "--outfile",
+        &model,
+    ]);
+    assert!(outcome.starts_with("exit: 0"), "{outcome}");
+    (checkpoint, model)
+}
+
+/// The embedded model with its weights in F32, as a checkpoint folder.
+pub fn tiny_in_f32(place: &Workplace) -> PathBuf {
+    let dir = place.path("tiny-f32");
+    std::fs::create_dir(&dir).expect("a folder can be made");
+    for entry in std::fs::read_dir(tiny())
+        .expect("the folder can be read")
+        .flatten()
+    {
+        std::fs::copy(entry.path(), dir.join(entry.file_name())).expect("the file can be copied");
+    }
+    let path = dir.join("model.safetensors");
+    let bytes = std::fs::read(&path).expect("the weights can be read");
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("the weights are sound");
+    // A bfloat16 is the upper half of a float32.
+    let wide = |data: &[u8]| {
+        data.chunks_exact(2)
+            .flat_map(|half| [0, 0, half[0], half[1]])
+            .collect::<Vec<u8>>()
+    };
+    let data: Vec<_> = tensors
+        .tensors()
+        .into_iter()
+        .map(|(name, view)| (name, view.shape().to_vec(), wide(view.data())))
+        .collect();
+    let views = data.iter().map(|(name, shape, data)| {
+        let view =
+            safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.clone(), data);
+        (name, view.expect("the shape fits"))
+    });
+    let written = safetensors::serialize(views, None).expect("the weights can be serialized");
+    std::fs::write(&path, written).expect("the weights can be written");
+    dir
+}
+
+/// Repeats the rows of the embeddings in a safetensors file until there are `n_rows`.
+fn widen(path: &Path, n_rows: usize) {
+    const EMBEDDINGS: &str = "model.embed_tokens.weight";
+    let bytes = std::fs::read(path).expect("the weights can be read");
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("the weights are sound");
+    let embeddings = tensors.tensor(EMBEDDINGS).expect("there are embeddings");
+    let row = embeddings.data().len() / embeddings.shape()[0];
+    let data: Vec<u8> = embeddings
+        .data()
+        .iter()
+        .copied()
+        .cycle()
+        .take(row * n_rows)
+        .collect();
+    let views = tensors.tensors().into_iter().map(|(name, view)| {
+        let wide = name == EMBEDDINGS;
+        let shape = if wide {
+            vec![n_rows, view.shape()[1]]
+        } else {
+            view.shape().to_vec()
+        };
+        let data = if wide { data.as_slice() } else { view.data() };
+        (
+            name,
+            safetensors::tensor::TensorView::new(view.dtype(), shape, data)
+                .expect("the shape fits"),
+        )
+    });
+    let written = safetensors::serialize(views, None).expect("the weights can be serialized");
+    std::fs::write(path, written).expect("the weights can be written");
 }
 
 /// What to do to a model file on its way to a copy.
@@ -108,15 +229,15 @@ pub struct Change {
     /// A tensor that loses the last of its rows.
     pub cut: Option<&'static str>,
     /// Metadata to set.
-    pub set: Option<(&'static str, &'static str)>,
+    pub set: Vec<(&'static str, Value)>,
 }
 
 /// Copies a model file with a change.
 pub fn changed(model: &Path, copy: &Path, change: &Change) {
     let file = File::open(model).expect("the model is valid");
     let mut metadata = file.metadata().clone();
-    if let Some((key, value)) = change.set {
-        metadata.set(key, Value::String(value.into()));
+    for (key, value) in &change.set {
+        metadata.set(*key, value.clone());
     }
     let kept: Vec<_> = file
         .tensors()

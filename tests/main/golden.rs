@@ -1,1 +1,166 @@
-//! Comparisons with golden data through the binary.
+//! Comparisons with golden data through the binary: converted files byte for byte, logits within 1e-4.
+
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Workplace, golden};
+
+/// Folder of `golden/convert`, the types it was converted to, and the file with its logits in F32.
+const CHECKPOINTS: &[(&str, &[&str], &str)] = &[
+    ("gemma3_text", &["f32"], "logits.npy"),
+    ("llama", &["bf16", "f16", "f32", "q8_0"], "logits.npy"),
+    ("llama-tied-mistral", &["f32"], "logits_full_attention.npy"),
+    ("qwen2", &["f32"], "logits.npy"),
+    ("qwen3", &["f32"], "logits.npy"),
+];
+
+/// Largest absolute difference to the authors' code, which computes in float32 too.
+const LOGIT_DIFFERENCE_MAX: f32 = 1e-4;
+
+fn convert_folder() -> Option<PathBuf> {
+    golden().map(|golden| golden.join("convert"))
+}
+
+fn meta(folder: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(folder.join("meta.json")).expect("meta.json can be read");
+    serde_json::from_str(&text).expect("meta.json is JSON")
+}
+
+/// Runs `convert` on a golden checkpoint with more arguments, into a file of this name.
+fn convert(place: &Workplace, folder: &Path, more: &[&str], output: &str) {
+    let meta = meta(folder);
+    let checkpoint = ["hf", "Tiny-Llama-0.2M-Chat-v0.3"].map(|name| folder.join(name));
+    let checkpoint = checkpoint
+        .iter()
+        .find(|path| path.is_dir())
+        .expect("there is a checkpoint");
+    let checkpoint = checkpoint.to_string_lossy().to_string();
+    let mut words = vec!["gristmill", "convert", &checkpoint, "--outfile", output];
+    words.extend(more);
+    if let Some(name) = meta["pre_tokenizer_name"].as_str() {
+        words.extend(["--tokenizer-pre", name]);
+    }
+    let outcome = place.run_words(&words);
+    assert!(outcome.starts_with("exit: 0"), "{words:?}\n{outcome}");
+}
+
+#[test]
+fn golden_conversions_are_equal_byte_for_byte() {
+    let Some(root) = convert_folder() else { return };
+    let place = Workplace::new();
+    let mut n_compared = 0;
+    for (name, types, _) in CHECKPOINTS {
+        for ty in *types {
+            let output = format!("{name}-{ty}.gguf");
+            convert(&place, &root.join(name), &["--outtype", ty], &output);
+            let ours = std::fs::read(place.path(&output)).expect("the output is there");
+            let theirs =
+                std::fs::read(root.join(name).join(&output)).expect("the golden file is there");
+            let first = ours
+                .iter()
+                .zip(&theirs)
+                .position(|(ours, theirs)| ours != theirs);
+            assert!(
+                ours == theirs,
+                "{output}: {} and {} bytes, first difference {first:?}",
+                ours.len(),
+                theirs.len()
+            );
+            n_compared += 1;
+        }
+    }
+    println!("golden comparisons made: {n_compared} (converted files)");
+}
+
+#[test]
+fn golden_one_step_equals_two() {
+    let Some(root) = convert_folder() else { return };
+    let place = Workplace::new();
+    let mut n_compared = 0;
+    // The f32 source is in `feature`: no golden checkpoint of these architectures has that type.
+    for (name, float) in [("llama", "bf16"), ("llama-split", "f16")] {
+        let folder = root.join(name);
+        let (one, two, between) = (
+            format!("{name}-1.gguf"),
+            format!("{name}-2.gguf"),
+            format!("{name}-0.gguf"),
+        );
+        convert(&place, &folder, &["--outtype", "q4_k_m"], &one);
+        convert(&place, &folder, &["--outtype", float], &between);
+        let outcome = place.run(&format!("gristmill quantize {between} {two} Q4_K_M"));
+        assert!(outcome.starts_with("exit: 0"), "{outcome}");
+        let read = |name: &str| std::fs::read(place.path(name)).expect("the output is there");
+        assert!(
+            read(&one) == read(&two),
+            "{name}: one step differs from two"
+        );
+        n_compared += 1;
+    }
+    println!("golden comparisons made: {n_compared} (one step and two)");
+}
+
+#[test]
+fn golden_logits_are_those_of_the_authors_code() {
+    let Some(root) = convert_folder() else { return };
+    let place = Workplace::new();
+    let mut n_compared = 0;
+    for (name, _, logits) in CHECKPOINTS {
+        let folder = root.join(name);
+        let ids: Vec<String> = meta(&folder)["token_ids"]
+            .as_array()
+            .expect("meta.json lists the ids")
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let (model, output) = (
+            folder.join(format!("{name}-f32.gguf")),
+            format!("{name}.npy"),
+        );
+        let words = [
+            "gristmill",
+            "logits",
+            &model.to_string_lossy(),
+            "--tokens",
+            &ids.join(","),
+            "--output",
+            &output,
+        ];
+        let outcome = place.run_words(&words);
+        assert!(outcome.starts_with("exit: 0"), "{outcome}");
+        let (ours, theirs) = (
+            read_npy(&place.path(&output)),
+            read_npy(&folder.join(logits)),
+        );
+        assert_eq!(ours.len(), theirs.len(), "{name}");
+        let largest = ours
+            .iter()
+            .zip(&theirs)
+            .map(|(ours, theirs)| (ours - theirs).abs())
+            .fold(0.0, f32::max);
+        println!(
+            "{name}: largest difference {largest:e} over {} logits",
+            ours.len()
+        );
+        // Written so that a logit which is not a number fails too.
+        assert!(
+            largest <= LOGIT_DIFFERENCE_MAX && ours.iter().all(|logit| logit.is_finite()),
+            "{name}: {largest:e}"
+        );
+        n_compared += 1;
+    }
+    println!("golden comparisons made: {n_compared} (logits)");
+}
+
+/// The numbers of a NumPy file of little-endian float32.
+fn read_npy(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).expect("the array can be read");
+    let header_length = u16::from_le_bytes([bytes[8], bytes[9]]);
+    let (header, data) = bytes[10..].split_at(usize::from(header_length));
+    assert!(
+        String::from_utf8_lossy(header).contains("'<f4'"),
+        "{}: not float32",
+        path.display()
+    );
+    data.chunks_exact(4)
+        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        .collect()
+}

@@ -320,8 +320,17 @@ impl ConvertError {
             ConvertError::QuantizedSource { .. } => {
                 "convert the original checkpoint in 16 or 32 bits instead"
             }
-            ConvertError::NotAFolder { .. } => {
+            ConvertError::NotAFolder { .. } | ConvertError::MissingFile { .. } => {
                 "give the folder that holds config.json and model*.safetensors"
+            }
+            ConvertError::Json { .. } | ConvertError::Safetensors { .. } => {
+                "the file is damaged or incomplete; download it again"
+            }
+            ConvertError::MissingTensor { .. } | ConvertError::TensorShape { .. } => {
+                "the weights do not fit config.json; download the checkpoint again"
+            }
+            ConvertError::UnknownOutputType { .. } => {
+                "`gristmill quantize --help` lists the recipes"
             }
             ConvertError::VocabularySize { .. } => {
                 "the tokenizer files belong to another model, or added tokens never got embeddings"

@@ -114,6 +114,9 @@ impl ModelError {
             ModelError::Hyperparameter { .. } => {
                 "the metadata is damaged or edited; convert the model again"
             }
+            ModelError::Config { .. } => {
+                "config.json is damaged or edited; download it again with the checkpoint"
+            }
             _ => return None,
         })
     }

@@ -35,8 +35,8 @@ impl Default for SpeedOptions {
 pub struct SpeedRow {
     /// `pp` for a prompt, `tg` for single tokens.
     pub kind: &'static str,
-    /// Tokens asked for.
-    pub n_asked: usize,
+    /// Tokens asked for: several lengths, where the model's context cuts them to the same one.
+    pub n_asked: Vec<usize>,
     /// Tokens computed: fewer where the model's context is shorter.
     pub n_tokens: usize,
     /// Tokens per second of each run.
@@ -81,10 +81,9 @@ pub fn measure_speed(
         .chain([("tg", options.n_decode)]);
     for (kind, n_asked) in tests {
         let n_tokens = cut(n_asked);
-        if rows
-            .iter()
-            .any(|row| row.kind == kind && row.n_tokens == n_tokens)
-        {
+        let same = |row: &&mut SpeedRow| row.kind == kind && row.n_tokens == n_tokens;
+        if let Some(row) = rows.iter_mut().find(same) {
+            row.n_asked.push(n_asked);
             continue;
         }
         let n_batch = if kind == "pp" { n_tokens } else { 1 };
@@ -95,7 +94,7 @@ pub fn measure_speed(
         }
         rows.push(SpeedRow {
             kind,
-            n_asked,
+            n_asked: vec![n_asked],
             n_tokens,
             rates,
         });
@@ -135,12 +134,14 @@ pub fn speed_table(rows: &[SpeedRow], n_context: usize) -> String {
             row.kind, row.n_tokens
         );
     }
-    for row in rows.iter().filter(|row| row.n_tokens < row.n_asked) {
-        let _ = writeln!(
-            table,
-            "\n{}{} was cut to {} tokens: the model's context has {n_context}",
-            row.kind, row.n_asked, row.n_tokens
-        );
+    for row in rows {
+        for n_asked in row.n_asked.iter().filter(|n| **n > row.n_tokens) {
+            let _ = writeln!(
+                table,
+                "\n{}{n_asked} was cut to {} tokens: the model's context has {n_context}",
+                row.kind, row.n_tokens
+            );
+        }
     }
     table
 }
@@ -151,17 +152,18 @@ mod tests {
 
     #[test]
     fn cut_lengths_are_said() {
-        let row = |kind, n_asked, n_tokens| SpeedRow {
+        let row = |kind, n_asked: &[usize], n_tokens| SpeedRow {
             kind,
-            n_asked,
+            n_asked: n_asked.to_vec(),
             n_tokens,
             rates: vec![1.0, 2.0, 3.0],
         };
-        let table = speed_table(&[row("pp", 512, 256), row("tg", 128, 128)], 256);
+        let table = speed_table(&[row("pp", &[512, 2048], 256), row("tg", &[128], 128)], 256);
         assert_eq!(
             table,
             "| test | t/s |\n|---|---|\n| pp256 | 2.00 ± 1.00 |\n| tg128 | 2.00 ± 1.00 |\n\n\
-             pp512 was cut to 256 tokens: the model's context has 256\n"
+             pp512 was cut to 256 tokens: the model's context has 256\n\n\
+             pp2048 was cut to 256 tokens: the model's context has 256\n"
         );
     }
 }
