@@ -3,8 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
-use gristmill_convert::{ConvertOptions, ConvertReport, OutputType, convert};
+use gristmill_convert::{ConvertError, ConvertOptions, ConvertReport, OutputType, convert};
 
 use super::{Invocation, Run};
 use crate::progress::ProgressLog;
@@ -60,7 +59,6 @@ impl Run for Convert {
         let Some(dir) = self.dir.filter(|_| !self.print_supported_models) else {
             return print_supported_models();
         };
-        let shown_dir = dir.display().to_string();
         let options = ConvertOptions {
             output: self.outfile,
             output_type: OutputType::parse(&self.outtype)?,
@@ -73,7 +71,14 @@ impl Run for Convert {
             ..ConvertOptions::new(dir)
         };
         let mut log = ProgressLog::new(self.verbose);
-        let report = convert(&options, &mut |event| log.event(&event)).context(shown_dir)?;
+        let report =
+            convert(&options, &mut |event| log.event(&event)).map_err(|error| match error {
+                // An error of the configuration does not know in which folder it stands.
+                ConvertError::Model(_) => {
+                    anyhow::Error::new(error).context(options.folder.display().to_string())
+                }
+                error => error.into(),
+            })?;
         drop(log);
         print_report(&report)
     }

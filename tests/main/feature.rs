@@ -180,6 +180,8 @@ fn the_pipeline_leaves_models_reports_and_a_manifest() {
         "{bench}"
     );
 
+    assert!(bench.contains("pp2048 was cut to 256 tokens"), "{bench}");
+
     let before = place.files();
     let again = place.run_words(&words);
     assert!(

@@ -87,23 +87,23 @@ fn a_gguf_that_is_no_model_is_named() {
     let place = Workplace::new();
     let names = other_kinds(&place);
     let shown = refused(&place, "gristmill run -m FILE -p hi -n 1", &names);
-    assert_snapshot!(shown, @r#"
+    assert_snapshot!(shown, @r"
     adapter.gguf
-      error: adapter.gguf: cannot load it: adapter.gguf: is an adapter (LoRA), not a model
+      error: adapter.gguf: is an adapter (LoRA), not a model
       hint: give it with `--lora`, and name the base model's file here
     control.gguf
-      error: control.gguf: cannot load it: control.gguf: is a control vector, not a model
+      error: control.gguf: is a control vector, not a model
       hint: give it with `--control-vector`, and name the model's file here
     imatrix.gguf
-      error: imatrix.gguf: cannot load it: imatrix.gguf: is an importance matrix (imatrix), not a model
+      error: imatrix.gguf: is an importance matrix (imatrix), not a model
       hint: give it to `gristmill quantize` with `--imatrix`, and name the model's file here
     mmproj.gguf
-      error: mmproj.gguf: cannot load it: mmproj.gguf: is a multimodal projector (mmproj), not a model
+      error: mmproj.gguf: is a multimodal projector (mmproj), not a model
       hint: give it with `--mmproj`, and name the language model's file here
     vocabulary.gguf
-      error: vocabulary.gguf: cannot load it: vocabulary.gguf: holds a vocabulary and no weights
+      error: vocabulary.gguf: holds a vocabulary and no weights
       hint: use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`
-    "#);
+    ");
     assert_eq!(
         refused(
             &place,
@@ -228,7 +228,11 @@ fn b18_a_missing_shard_is_named() {
     };
     let name = "model-00001-of-00003.gguf";
     changed(&small_model(), &place.path(name), &change);
-    assert_snapshot!(refused(&place, "gristmill run -m FILE -p hi -n 1", &[name]), @"");
+    assert_snapshot!(refused(&place, "gristmill run -m FILE -p hi -n 1", &[name]), @r"
+    model-00001-of-00003.gguf
+      error: model-00001-of-00003.gguf: is part of a set of 3 shards, of which 2 cannot be found: model-00002-of-00003.gguf, model-00003-of-00003.gguf
+      hint: put all shards of the set into one folder, under their original names
+    ");
 }
 
 #[test]
@@ -263,11 +267,12 @@ fn an_unknown_type_is_named() {
         "--outtype",
         "q9_x",
     ];
-    assert_snapshot!(place.run_words(&words), @r#"
+    assert_snapshot!(place.run_words(&words), @r"
     exit: 1
     --- stderr
     error: output type `q9_x` is unknown (known: auto, bf16, f16, f32, q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q2_K_S, Q3_K_S, Q3_K_M, Q3_K_L, Q4_K_S, Q4_K_M, Q5_K_S, Q5_K_M, Q6_K)
-    "#);
+    hint: `gristmill quantize --help` lists the recipes
+    ");
     assert_eq!(place.files(), ["model.gguf"]);
 }
 
@@ -289,7 +294,7 @@ fn a_folder_that_is_no_checkpoint_is_named() {
             place.run(&format!("gristmill convert {dir} --outfile out.gguf"))
         );
     }
-    assert_snapshot!(shown, @r#"
+    assert_snapshot!(shown, @r"
     absent: exit: 1
     --- stderr
     error: absent: not a folder with a Hugging Face checkpoint
@@ -301,14 +306,16 @@ fn a_folder_that_is_no_checkpoint_is_named() {
     empty: exit: 1
     --- stderr
     error: empty: no config.json in this folder
+    hint: give the folder that holds config.json and model*.safetensors
     broken: exit: 1
     --- stderr
-    error: config.json: `(whole file)` is EOF while parsing an object at line 1 column 1, expected a JSON object
+    error: broken: config.json: `(whole file)` is EOF while parsing an object at line 1 column 1, expected a JSON object
+    hint: config.json is damaged or edited; download it again with the checkpoint
     unknown: exit: 1
     --- stderr
-    error: architecture `FrobnicatorForCausalLM` is not supported (supported: Gemma3ForCausalLM, Gemma3ForConditionalGeneration, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
+    error: unknown: architecture `FrobnicatorForCausalLM` is not supported (supported: Gemma3ForCausalLM, Gemma3ForConditionalGeneration, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
     hint: use a model of a supported architecture, or update gristmill
-    "#);
+    ");
     assert_eq!(place.files(), before);
 }
 

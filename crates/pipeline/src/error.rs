@@ -27,6 +27,12 @@ pub enum PipelineError {
         /// The model file.
         path: PathBuf,
     },
+    /// A name that no file can be called after.
+    #[error("{name:?} cannot be the name of a model")]
+    BadName {
+        /// The name given.
+        name: String,
+    },
     /// The smoke test got no token.
     #[error("{}: the smoke test failed: the model said nothing", .path.display())]
     Silent {
@@ -60,6 +66,9 @@ impl PipelineError {
                 "give --force (or set FORCE=1) to replace the earlier run, or choose another name"
                     .into(),
             ),
+            PipelineError::BadName { .. } => {
+                Some("files are named after it: leave out slashes and a leading dot".into())
+            }
             PipelineError::Convert(error) => error.hint(),
             PipelineError::Gguf(error) => error.hint().map(String::from),
             PipelineError::Engine(error) => error.hint(),

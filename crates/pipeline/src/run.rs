@@ -64,6 +64,14 @@ pub fn run(
     listener: &mut dyn FnMut(PipelineEvent<'_>),
 ) -> Result<PipelineReport, PipelineError> {
     let recipe = Recipe::from_name(&options.recipe)?;
+    if options.name.is_empty()
+        || options.name.contains(['/', '\\'])
+        || options.name.starts_with('.')
+    {
+        return Err(PipelineError::BadName {
+            name: options.name.clone(),
+        });
+    }
     let stem = format!("{}-{}", options.name, recipe.name);
     let quantized = options.models.join("quant").join(format!("{stem}.gguf"));
     if quantized.exists() && !options.force {
@@ -93,20 +101,7 @@ pub fn run(
     listener(PipelineEvent::Step(&format!("quantize to {}", recipe.name)));
     let candidate = Candidate::new(&quantized)?;
     quantize_step(options, recipe, &float, &candidate.path, &reports, listener)?;
-    listener(PipelineEvent::Step("smoke test of the quantized file"));
-    let smoke = smoke_test(&candidate.path, options.n_threads)?;
-    reports.write("quant-smoke.log", &smoke.log())?;
-
-    listener(PipelineEvent::Step("speed"));
-    let speed_options = SpeedOptions {
-        n_threads: options.n_threads,
-        ..SpeedOptions::default()
-    };
-    let rows = measure_speed(&smoke.model, &speed_options)?;
-    let speed = speed_table(&rows, smoke.model.hyperparameters().n_context_train);
-    reports.write("bench.txt", &speed)?;
-    drop(smoke);
-
+    let speed = check_step(options, &candidate.path, &reports, listener)?;
     candidate.accept(&quantized)?;
     let quantized_hash = hash_step(&quantized, "quant.sha256", &reports)?;
     reports.write("sizes.txt", &sizes(&float_hash, &quantized_hash))?;
@@ -131,6 +126,27 @@ pub fn run(
         manifest,
         speed,
     })
+}
+
+/// Smoke test and speed of the quantized file; gives the table of speeds.
+fn check_step(
+    options: &PipelineOptions,
+    quantized: &Path,
+    reports: &ReportFolder,
+    listener: &mut dyn FnMut(PipelineEvent<'_>),
+) -> Result<String, PipelineError> {
+    listener(PipelineEvent::Step("smoke test of the quantized file"));
+    let smoke = smoke_test(quantized, options.n_threads)?;
+    reports.write("quant-smoke.log", &smoke.log())?;
+    listener(PipelineEvent::Step("speed"));
+    let speed_options = SpeedOptions {
+        n_threads: options.n_threads,
+        ..SpeedOptions::default()
+    };
+    let rows = measure_speed(&smoke.model, &speed_options)?;
+    let speed = speed_table(&rows, smoke.model.hyperparameters().n_context_train);
+    reports.write("bench.txt", &speed)?;
+    Ok(speed)
 }
 
 fn convert_step(
