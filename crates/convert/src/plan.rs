@@ -212,3 +212,28 @@ fn check(tensor: &CheckpointTensor, spec: &TensorSpec) -> Result<(), ConvertErro
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::text_name;
+
+    #[test]
+    fn the_text_model_of_a_multimodal_checkpoint_is_found() {
+        let norm = Some("model.norm.weight".to_owned());
+        for name in [
+            "model.norm.weight",
+            "language_model.model.norm.weight",
+            "model.language_model.norm.weight",
+        ] {
+            assert_eq!(text_name(name), norm, "{name}");
+        }
+        for name in [
+            "vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight",
+            "multi_modal_projector.mm_input_projection_weight",
+            "model.vision_tower.embeddings.weight",
+            "model.layers.0.self_attn.rotary_emb.inv_freq",
+        ] {
+            assert_eq!(text_name(name), None, "{name}");
+        }
+    }
+}

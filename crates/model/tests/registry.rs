@@ -331,3 +331,46 @@ fn hostile_configurations_are_errors() {
         assert!(written.is_err(), "{text}");
     }
 }
+
+/// The text part of a multimodal configuration counts, and so do the names of either generation for rotary embeddings.
+#[test]
+fn configurations_of_every_generation_give_the_same_entries() {
+    let base = r#""hidden_size": 64, "num_hidden_layers": 7, "num_attention_heads": 4, "head_dim": 16, "sliding_window": 8"#;
+    let old = r#""rope_theta": 5e5, "rope_local_base_freq": 2e4, "rope_scaling": {"type": "linear", "factor": 8}"#;
+    let new = r#""rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 5e5},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}"#;
+    let entries = |text: String| {
+        let mut metadata = Metadata::new();
+        Config::parse(&text)
+            .unwrap()
+            .write_metadata(0, &mut metadata)
+            .unwrap();
+        metadata
+            .iter()
+            .map(|(key, value)| (key.to_owned(), value.clone()))
+            .collect::<Vec<_>>()
+    };
+    let expected = entries(format!(
+        r#"{{"architectures": ["Gemma3ForCausalLM"], {base}, {old}}}"#
+    ));
+    let value = |key: &str| {
+        expected
+            .iter()
+            .find(|(known, _)| known == key)
+            .map(|(_, value)| value.clone())
+    };
+    assert_eq!(value("gemma3.rope.freq_base"), Some(Value::F32(5e5)));
+    assert_eq!(value("gemma3.rope.freq_base_swa"), Some(Value::F32(2e4)));
+    assert_eq!(value("gemma3.rope.scaling.factor"), Some(Value::F32(8.0)));
+    assert_eq!(
+        entries(format!(
+            r#"{{"architectures": ["Gemma3ForCausalLM"], {base}, {new}}}"#
+        )),
+        expected
+    );
+    let multimodal = r#"{"architectures": ["Gemma3ForConditionalGeneration"], "hidden_size": 1, "text_config": {"#;
+    assert_eq!(
+        entries(format!("{multimodal} {base}, {old} }}}}")),
+        expected
+    );
+}

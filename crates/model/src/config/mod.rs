@@ -1,9 +1,14 @@
 //! `config.json`, and how it becomes metadata: the entries, in the order in which the reference writes them.
 
+mod rope;
+
 use crate::ModelError;
 use crate::arch::{self, Architecture, Class};
 use gristmill_gguf::{Metadata, Value as Entry};
+use rope::RopeConfig;
 use serde_json::{Map, Value};
+
+pub(crate) use rope::{number as rope_number, rotary_dimensions};
 
 /// A model's `config.json`.
 #[derive(Clone, Debug)]
@@ -102,7 +107,7 @@ const SHARED: &[Rule] = &[
         from: &["num_key_value_heads", "n_kv_heads"],
     },
     Rule::With(causality),
-    Rule::With(rope_entries),
+    Rule::With(rope::entries),
     Rule::F32 {
         key: "attention.layer_norm_rms_epsilon",
         from: &["rms_norm_eps", "norm_eps"],
@@ -301,165 +306,10 @@ impl Fallback {
     }
 }
 
-/// The parameters of rotary embeddings, whichever generation of configuration states them.
-#[derive(Clone, Debug, Default)]
-struct RopeConfig {
-    /// Layers with full attention.
-    full: Map<String, Value>,
-    /// Windowed layers.
-    windowed: Map<String, Value>,
-}
-
-impl RopeConfig {
-    fn new(values: &Map<String, Value>) -> Self {
-        let (full, windowed) = ("full_attention", "sliding_attention");
-        let stated = values
-            .get("rope_parameters")
-            .or_else(|| values.get("rope_scaling"));
-        let mut stated = stated
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default();
-        if stated.contains_key(full) || stated.contains_key(windowed) {
-            let part = |name| stated.get(name).and_then(Value::as_object).cloned();
-            let rest = || stated.clone();
-            return Self {
-                full: part(full).unwrap_or_else(rest),
-                windowed: part(windowed).unwrap_or_default(),
-            };
-        }
-        let first = |keys: &[&str]| {
-            keys.iter()
-                .find_map(|key| values.get(*key))
-                .filter(|value| !value.is_null())
-                .cloned()
-        };
-        let mut mirror = |key: &str, value: Option<Value>| {
-            if let Some(value) = value
-                && !stated.contains_key(key)
-            {
-                stated.insert(key.to_owned(), value);
-            }
-        };
-        mirror(
-            "rope_theta",
-            first(&[
-                "global_rope_theta",
-                "rope_global_theta",
-                "rope_theta_global",
-                "rope_theta",
-                "rotary_emb_base",
-            ]),
-        );
-        mirror(
-            "original_max_position_embeddings",
-            first(&["original_max_position_embeddings"]),
-        );
-        if let Some(old_name) = stated.get("type").cloned()
-            && !stated.contains_key("rope_type")
-        {
-            stated.insert("rope_type".to_owned(), old_name);
-        }
-        let local = first(&[
-            "local_rope_theta",
-            "rope_local_theta",
-            "rope_theta_local",
-            "swa_rope_theta",
-            "rope_local_base_freq",
-        ]);
-        let windowed = local
-            .map(|theta| Map::from_iter([("rope_theta".to_owned(), theta)]))
-            .unwrap_or_default();
-        Self {
-            full: stated,
-            windowed,
-        }
-    }
-}
-
-/// A number among the parameters of rotary embeddings, unless it is missing or `null`.
-///
-/// # Errors
-/// A value of another kind.
-pub(crate) fn rope_number(rope: &Map<String, Value>, key: &str) -> Result<Option<f64>, ModelError> {
-    let value = rope.get(key).filter(|value| !value.is_null());
-    value
-        .map(|value| number(&format!("rope_scaling.{key}"), value))
-        .transpose()
-}
-
 fn causality(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
     if config.get("is_causal") == Some(&Value::Bool(false)) {
         entries.set("attention.causal", false);
     }
-    Ok(())
-}
-
-fn rope_entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
-    let rope = config.rope();
-    let factor = rope_number(rope, "factor")?;
-    match (rope.get("rope_type").and_then(Value::as_str), factor) {
-        (Some("linear"), Some(factor)) => {
-            entries.set("rope.scaling.type", "linear");
-            entries.set("rope.scaling.factor", factor as f32);
-        }
-        (Some("yarn"), Some(factor)) => yarn_entries(rope, factor, entries)?,
-        (Some(long @ ("su" | "longrope")), _) => {
-            return Err(bad(
-                "rope_scaling.rope_type",
-                "none, linear, yarn or llama3",
-                &format!("`{long}`"),
-            ));
-        }
-        // `llama3` becomes a tensor; the others change nothing within the trained context.
-        _ => {}
-    }
-    if let Some(theta) = rope_number(rope, "rope_theta")? {
-        entries.set("rope.freq_base", theta as f32);
-    }
-    if let Some(theta) = rope_number(&config.rope.windowed, "rope_theta")? {
-        entries.set("rope.freq_base_swa", theta as f32);
-    }
-    Ok(())
-}
-
-fn yarn_entries(
-    rope: &Map<String, Value>,
-    factor: f64,
-    entries: &mut Entries<'_>,
-) -> Result<(), ModelError> {
-    let key = "original_max_position_embeddings";
-    let original = rope.get(key).unwrap_or(&Value::Null);
-    entries.set("rope.scaling.type", "yarn");
-    entries.set("rope.scaling.factor", factor as f32);
-    entries.set(
-        "rope.scaling.original_context_length",
-        integer(&format!("rope_scaling.{key}"), original)?,
-    );
-    let attention = if rope.contains_key("attention_factor") {
-        "attention_factor"
-    } else {
-        "attn_factor"
-    };
-    for (suffix, name) in [
-        ("yarn_ext_factor", "extrapolation_factor"),
-        ("yarn_attn_factor", attention),
-        ("yarn_beta_fast", "beta_fast"),
-        ("yarn_beta_slow", "beta_slow"),
-    ] {
-        if let Some(value) = rope_number(rope, name)? {
-            entries.set(&format!("rope.scaling.{suffix}"), value as f32);
-        }
-    }
-    Ok(())
-}
-
-/// `rope.dimension_count`: the whole head.
-pub(crate) fn rotary_dimensions(
-    config: &Config,
-    entries: &mut Entries<'_>,
-) -> Result<(), ModelError> {
-    entries.set("rope.dimension_count", config.head_length()?);
     Ok(())
 }
 

@@ -1,0 +1,163 @@
+//! Rotary embeddings in `config.json`, of whichever generation.
+
+use super::{Config, Entries, bad, integer};
+use crate::ModelError;
+use serde_json::{Map, Value};
+
+/// The parameters of rotary embeddings, whichever generation of configuration states them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RopeConfig {
+    /// Layers with full attention.
+    pub full: Map<String, Value>,
+    /// Windowed layers.
+    pub windowed: Map<String, Value>,
+}
+
+impl RopeConfig {
+    pub fn new(values: &Map<String, Value>) -> Self {
+        let (full, windowed) = ("full_attention", "sliding_attention");
+        let stated = values
+            .get("rope_parameters")
+            .or_else(|| values.get("rope_scaling"));
+        let stated = stated
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        let part = |name| stated.get(name).and_then(Value::as_object).cloned();
+        if stated.contains_key(full) || stated.contains_key(windowed) {
+            return Self {
+                full: part(full).unwrap_or_else(|| stated.clone()),
+                windowed: part(windowed).unwrap_or_default(),
+            };
+        }
+        let theta = first(values, LOCAL_THETA);
+        let windowed = theta.map(|theta| Map::from_iter([("rope_theta".to_owned(), theta)]));
+        Self {
+            full: completed(stated, values),
+            windowed: windowed.unwrap_or_default(),
+        }
+    }
+}
+
+/// Names of the base in layers with full attention.
+const THETA: &[&str] = &[
+    "global_rope_theta",
+    "rope_global_theta",
+    "rope_theta_global",
+    "rope_theta",
+    "rotary_emb_base",
+];
+
+/// Names of the base in windowed layers.
+const LOCAL_THETA: &[&str] = &[
+    "local_rope_theta",
+    "rope_local_theta",
+    "rope_theta_local",
+    "swa_rope_theta",
+    "rope_local_base_freq",
+];
+
+/// The value of the first of these keys that is there, unless that is `null`.
+fn first(values: &Map<String, Value>, keys: &[&str]) -> Option<Value> {
+    keys.iter()
+        .find_map(|key| values.get(*key))
+        .filter(|value| !value.is_null())
+        .cloned()
+}
+
+/// The parameters, with what older configurations state beside them or under another name.
+fn completed(mut stated: Map<String, Value>, values: &Map<String, Value>) -> Map<String, Value> {
+    let original = "original_max_position_embeddings";
+    let beside = [
+        ("rope_theta", first(values, THETA)),
+        (original, first(values, &[original])),
+        ("rope_type", stated.get("type").cloned()),
+    ];
+    for (key, value) in beside {
+        if let Some(value) = value
+            && !stated.contains_key(key)
+        {
+            stated.insert(key.to_owned(), value);
+        }
+    }
+    stated
+}
+
+/// A number among the parameters of rotary embeddings, unless it is missing or `null`.
+///
+/// # Errors
+/// A value of another kind.
+pub(crate) fn number(rope: &Map<String, Value>, key: &str) -> Result<Option<f64>, ModelError> {
+    let value = rope.get(key).filter(|value| !value.is_null());
+    value
+        .map(|value| super::number(&format!("rope_scaling.{key}"), value))
+        .transpose()
+}
+
+pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
+    let rope = config.rope();
+    let factor = number(rope, "factor")?;
+    match (rope.get("rope_type").and_then(Value::as_str), factor) {
+        (Some("linear"), Some(factor)) => {
+            entries.set("rope.scaling.type", "linear");
+            entries.set("rope.scaling.factor", factor as f32);
+        }
+        (Some("yarn"), Some(factor)) => yarn_entries(rope, factor, entries)?,
+        (Some(long @ ("su" | "longrope")), _) => {
+            return Err(bad(
+                "rope_scaling.rope_type",
+                "none, linear, yarn or llama3",
+                &format!("`{long}`"),
+            ));
+        }
+        // `llama3` becomes a tensor; the others change nothing within the trained context.
+        _ => {}
+    }
+    if let Some(theta) = number(rope, "rope_theta")? {
+        entries.set("rope.freq_base", theta as f32);
+    }
+    if let Some(theta) = number(&config.rope.windowed, "rope_theta")? {
+        entries.set("rope.freq_base_swa", theta as f32);
+    }
+    Ok(())
+}
+
+fn yarn_entries(
+    rope: &Map<String, Value>,
+    factor: f64,
+    entries: &mut Entries<'_>,
+) -> Result<(), ModelError> {
+    let key = "original_max_position_embeddings";
+    let original = rope.get(key).unwrap_or(&Value::Null);
+    entries.set("rope.scaling.type", "yarn");
+    entries.set("rope.scaling.factor", factor as f32);
+    entries.set(
+        "rope.scaling.original_context_length",
+        integer(&format!("rope_scaling.{key}"), original)?,
+    );
+    let attention = if rope.contains_key("attention_factor") {
+        "attention_factor"
+    } else {
+        "attn_factor"
+    };
+    for (suffix, name) in [
+        ("yarn_ext_factor", "extrapolation_factor"),
+        ("yarn_attn_factor", attention),
+        ("yarn_beta_fast", "beta_fast"),
+        ("yarn_beta_slow", "beta_slow"),
+    ] {
+        if let Some(value) = number(rope, name)? {
+            entries.set(&format!("rope.scaling.{suffix}"), value as f32);
+        }
+    }
+    Ok(())
+}
+
+/// `rope.dimension_count`: the whole head.
+pub(crate) fn rotary_dimensions(
+    config: &Config,
+    entries: &mut Entries<'_>,
+) -> Result<(), ModelError> {
+    entries.set("rope.dimension_count", config.head_length()?);
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! The facts of one model, read from metadata and validated: what passes here cannot overflow later.
+
+mod keys;
+
+use crate::ModelError;
+use crate::arch::{self, Architecture, AttentionScale};
+use gristmill_gguf::Metadata;
+use keys::Keys;
+
+/// Most layers a model may have, as in the reference.
+pub const MAX_LAYERS: usize = 512;
+const MAX_HEADS: usize = 1 << 12;
+const MAX_HEAD_LENGTH: usize = 1 << 14;
+const MAX_WIDTH: usize = 1 << 22;
+const MAX_VOCABULARY: usize = 1 << 26;
+
+/// The facts of one model.
+#[derive(Clone, Debug)]
+pub struct Hyperparameters {
+    /// Its architecture, with the choices all models of it share.
+    pub architecture: &'static Architecture,
+    /// Number of tokens, rows of the embedding matrix.
+    pub n_vocab: usize,
+    /// Context length of the training, in tokens.
+    pub n_context_train: usize,
+    /// Width of the residual stream.
+    pub n_embd: usize,
+    /// Length of a query or key head.
+    pub key_length: usize,
+    /// Length of a value head.
+    pub value_length: usize,
+    /// Leading dimensions of a head that are rotated.
+    pub n_rot: usize,
+    /// Added to the mean square in RMS norms.
+    pub norm_epsilon: f32,
+    /// Factor on query-key products.
+    pub attention_scale: f32,
+    /// Factor on the token embeddings; 1 leaves them.
+    pub embedding_scale: f32,
+    /// Logits become `cap * tanh(logits / cap)`.
+    pub final_softcap: Option<f32>,
+    /// Positions a windowed layer looks back to, itself included.
+    pub window: Option<usize>,
+    /// Rotation in layers with full attention.
+    pub rope: RopeParameters,
+    /// Rotation in windowed layers.
+    pub window_rope: RopeParameters,
+    /// Each layer's own facts.
+    pub layers: Vec<LayerHyperparameters>,
+}
+
+/// What may differ from layer to layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerHyperparameters {
+    /// Query heads.
+    pub n_head: usize,
+    /// Key and value heads; divides `n_head`.
+    pub n_head_kv: usize,
+    /// Width of the feed-forward part.
+    pub n_ff: usize,
+    /// Whether attention is limited to the window.
+    pub windowed: bool,
+}
+
+/// How positions become angles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RopeParameters {
+    /// Base of the geometric series of frequencies.
+    pub freq_base: f32,
+    /// How the positions are stretched beyond the original context.
+    pub scaling: RopeScaling,
+    /// Factor on sine and cosine, `rope.scaling.attn_factor`.
+    pub attention_factor: f32,
+}
+
+/// How positions are stretched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RopeScaling {
+    /// Not at all.
+    None,
+    /// All frequencies are divided.
+    Linear {
+        /// The divisor.
+        factor: f32,
+    },
+    /// YaRN: low frequencies are divided, high ones kept.
+    Yarn {
+        /// The divisor of low frequencies.
+        factor: f32,
+        /// Context length before the stretch.
+        original_context: usize,
+        /// Weight of the extrapolated angles.
+        extrapolation_factor: f32,
+        /// Rotations within the original context above which frequencies are kept.
+        beta_fast: f32,
+        /// Rotations within the original context below which frequencies are divided.
+        beta_slow: f32,
+        /// Factor on sine and cosine, `0.1 ln(factor) + 1` where the model does not say.
+        magnitude: f32,
+    },
+}
+
+impl Hyperparameters {
+    /// Reads and validates the hyperparameters of a model file.
+    ///
+    /// # Errors
+    /// Metadata of something other than a model, an unknown architecture, a missing key, a key of another type or
+    /// a value out of range, each naming the key.
+    pub fn from_metadata(metadata: &Metadata) -> Result<Self, ModelError> {
+        let architecture = architecture_of(metadata)?;
+        let keys = Keys {
+            metadata,
+            prefix: architecture.name,
+        };
+        let n_layers = keys.required("block_count", MAX_LAYERS)?;
+        let n_embd = keys.required("embedding_length", MAX_WIDTH)?;
+        let window = match architecture.choices.window {
+            Some(_) => keys
+                .optional("attention.sliding_window", u32::MAX as usize)?
+                .filter(|&window| window > 0),
+            None => None,
+        };
+        let layers = keys.layers(n_layers, window.is_some(), architecture)?;
+        let n_head = layers[0].n_head;
+        let (key_length, value_length) = keys.head_lengths(n_embd, n_head)?;
+        let n_rot = keys.rotated(key_length, architecture)?;
+        let rope = keys.rope()?;
+        let attention_scale = match architecture.choices.attention_scale {
+            AttentionScale::WidthAt { n_layers: wide } if wide == n_layers => n_embd / n_head,
+            AttentionScale::WidthAt { .. } | AttentionScale::KeyLength => key_length,
+        };
+        Ok(Self {
+            architecture,
+            n_vocab: keys.vocabulary()?,
+            n_context_train: keys.required("context_length", u32::MAX as usize)?,
+            n_embd,
+            key_length,
+            value_length,
+            n_rot,
+            norm_epsilon: keys.required_float("attention.layer_norm_rms_epsilon", 0.0..=1.0)?,
+            attention_scale: keys
+                .float("attention.scale", f32::MIN_POSITIVE..=f32::MAX)?
+                .unwrap_or(1.0 / (attention_scale as f32).sqrt()),
+            embedding_scale: if architecture.choices.scaled_embeddings {
+                (n_embd as f32).sqrt()
+            } else {
+                1.0
+            },
+            final_softcap: keys
+                .float("final_logit_softcapping", 0.0..=f32::MAX)?
+                .filter(|&cap| cap > 0.0),
+            window,
+            rope,
+            window_rope: match architecture.choices.window {
+                Some(choice) => RopeParameters {
+                    freq_base: keys
+                        .float("rope.freq_base_swa", 1.0..=f32::MAX)?
+                        .unwrap_or(choice.freq_base),
+                    scaling: RopeScaling::None,
+                    attention_factor: 1.0,
+                },
+                None => rope,
+            },
+            layers,
+        })
+    }
+
+    /// Number of layers.
+    pub fn n_layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// The rotation of a layer.
+    pub fn rope_of(&self, layer: usize) -> &RopeParameters {
+        match self.layers.get(layer) {
+            Some(layer) if layer.windowed => &self.window_rope,
+            _ => &self.rope,
+        }
+    }
+
+    /// The window of a layer, if it has one.
+    pub fn window_of(&self, layer: usize) -> Option<usize> {
+        self.layers
+            .get(layer)
+            .filter(|layer| layer.windowed)
+            .and(self.window)
+    }
+}
+
+fn architecture_of(metadata: &Metadata) -> Result<&'static Architecture, ModelError> {
+    let kind = metadata.str("general.type")?.unwrap_or("model");
+    let name = metadata.required_str("general.architecture")?;
+    let (kind, remedy) = match (kind, name) {
+        ("adapter", _) => (
+            "an adapter",
+            "give the base model and load this file beside it",
+        ),
+        ("imatrix", _) => ("an importance matrix", "give it to quantize with --imatrix"),
+        ("mmproj", _) | (_, "clip") => (
+            "a multimodal projector",
+            "give the text model and load this file beside it",
+        ),
+        _ => return arch::architecture(name).ok_or_else(|| arch::unknown(name, arch::names())),
+    };
+    Err(ModelError::NotAModel { kind, remedy })
+}
