@@ -42,7 +42,8 @@ pub fn wrong_kinds() -> Vec<(&'static str, Vec<u8>)> {
 /// Good GGUF files of another kind, by name: an adapter, a control vector, an importance matrix, a projector, a vocabulary.
 pub fn other_kinds(place: &Workplace) -> Vec<&'static str> {
     let weight = ("blk.0.attn_q.weight", [4u64, 4], vec![0u8; 64]);
-    let cases: [(&str, &[(&str, &str)], bool); 5] = [
+    type Entries = &'static [(&'static str, &'static str)];
+    let cases: [(&str, Entries, bool); 5] = [
         (
             "adapter.gguf",
             &[
