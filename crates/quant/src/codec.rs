@@ -2,8 +2,10 @@
 
 use bytemuck::Pod;
 
+use crate::lanes::{Lanes, Plain};
+
 /// A block of some type: a fixed run of elements stored together.
-pub(crate) trait Block: Pod {
+pub trait Block: Pod {
     /// Elements per block.
     const LEN: usize;
 
@@ -15,9 +17,9 @@ pub(crate) trait Block: Pod {
 }
 
 /// A block type that values can be turned into.
-pub(crate) trait Encode: Block {
+pub trait Encode: Block {
     /// Encodes one row. `x` has `blocks.len() * LEN` elements, `importance` as many where it is given.
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]);
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]);
 }
 
 /// A block type that multiplies with an activation block of the same length.
@@ -56,7 +58,7 @@ impl Codec {
     }
 
     pub const fn with_encode<B: Encode>(mut self) -> Self {
-        self.encode = Some(encode_rows::<B>);
+        self.encode = Some(encode_rows::<Plain, B>);
         self
     }
 
@@ -73,14 +75,25 @@ fn decode_blocks<B: Block>(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-fn encode_rows<B: Encode>(x: &[f32], row_len: usize, importance: Option<&[f32]>, out: &mut [u8]) {
+/// Encodes rows of `row_len` elements with the searches on lanes of type `L`: what a kernel compiles for its own
+/// instruction set. The bytes are the same for every `L`.
+///
+/// # Panics
+/// Unless `x` and `out` hold the same number of whole rows, and `importance` one row.
+#[inline(always)]
+pub fn encode_rows<L: Lanes, B: Encode>(
+    x: &[f32],
+    row_len: usize,
+    importance: Option<&[f32]>,
+    out: &mut [u8],
+) {
     let blocks: &mut [B] = bytemuck::cast_slice_mut(out);
     let blocks_per_row = row_len / B::LEN;
     for (row, blocks) in x
         .chunks_exact(row_len)
         .zip(blocks.chunks_exact_mut(blocks_per_row))
     {
-        B::encode_row(row, importance, blocks);
+        B::encode_row::<L>(row, importance, blocks);
     }
 }
 

@@ -12,32 +12,32 @@ pub struct Half(pub [u8; 2]);
 
 impl Half {
     /// The number rounded to nearest, ties to even.
-    #[inline]
+    #[inline(always)]
     pub fn from_f32(x: f32) -> Self {
         Half(f32_to_f16(x).to_le_bytes())
     }
 
     /// The exact value.
-    #[inline]
+    #[inline(always)]
     pub fn to_f32(self) -> f32 {
         f16_to_f32(self.bits())
     }
 
     /// The 16 bits.
-    #[inline]
+    #[inline(always)]
     pub fn bits(self) -> u16 {
         u16::from_le_bytes(self.0)
     }
 
     /// Neither infinite nor NaN.
-    #[inline]
+    #[inline(always)]
     pub fn is_finite(self) -> bool {
         self.bits() & 0x7c00 != 0x7c00
     }
 }
 
 /// The value of a binary16 bit pattern (exact; NaN payloads are kept).
-#[inline]
+#[inline(always)]
 pub fn f16_to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let shifted = u32::from(bits & 0x7fff) << 13;
@@ -52,7 +52,7 @@ pub fn f16_to_f32(bits: u16) -> f32 {
 }
 
 /// The binary16 bit pattern nearest to `x` (ties to even; overflow gives infinity, any NaN the quiet one).
-#[inline]
+#[inline(always)]
 pub fn f32_to_f16(x: f32) -> u16 {
     const SMALLEST_NORMAL: u32 = (127 - 14) << 23;
     const FIRST_INFINITE: u32 = 0x477f_f000; // 65520, halfway past the largest finite 65504
@@ -80,13 +80,13 @@ pub fn f32_to_f16(x: f32) -> u16 {
 }
 
 /// The value of a bfloat16 bit pattern: the upper half of a binary32.
-#[inline]
+#[inline(always)]
 pub fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
 /// The bfloat16 bit pattern nearest to `x` (ties to even; NaN is made quiet).
-#[inline]
+#[inline(always)]
 pub fn f32_to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
     let nan = (bits >> 16) | 64;

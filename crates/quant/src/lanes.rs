@@ -1,117 +1,197 @@
-//! N independent numbers that take the same steps.
+//! Eight independent numbers that take the same steps.
 //!
 //! The scale searches sum over the elements of a sub-block in a fixed order, so one sub-block cannot be
 //! vectorized without changing its bits. Eight sub-blocks side by side can: each lane adds up its own
-//! elements in order, and the compiler turns the loops over lanes into vector instructions.
+//! elements in order. The searches are written once over [`Lanes`]; [`Plain`] is an array of eight, and a
+//! kernel brings its own vector type.
 
 use std::array::from_fn;
 use std::ops::{Add, BitAnd, Div, Mul, Neg, Sub};
 
 use crate::levels::nearest;
 
-/// N floats.
-#[derive(Clone, Copy)]
-pub(crate) struct Lanes<const N: usize>(pub [f32; N]);
+/// How many numbers there are.
+pub const LANES: usize = 8;
 
-/// N integers.
-#[derive(Clone, Copy)]
-pub(crate) struct Ints<const N: usize>(pub [i32; N]);
+/// Eight floats with the operations of the searches. Every operation rounds like the scalar one, lane by lane.
+pub trait Lanes:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    /// Eight integers.
+    type Ints: Copy;
+    /// Eight truth values.
+    type Mask: Copy + BitAnd<Output = Self::Mask>;
 
-/// N truth values: all bits set or none.
-#[derive(Clone, Copy)]
-pub(crate) struct Mask<const N: usize>([u32; N]);
+    /// Takes the numbers of an array.
+    fn load(x: [f32; LANES]) -> Self;
+    /// The numbers as an array.
+    fn store(self) -> [f32; LANES];
+    /// The same number in all lanes.
+    fn splat(x: f32) -> Self;
+    /// Magnitudes.
+    fn abs(self) -> Self;
+    /// Square roots.
+    fn sqrt(self) -> Self;
+    /// Where `self > other` (false for NaN).
+    fn greater(self, other: Self) -> Self::Mask;
+    /// Where `self == other` (false for NaN).
+    fn equal(self, other: Self) -> Self::Mask;
+    /// The nearest integers, ties to even, for magnitudes below 2^22. Beyond, bit for bit: the low 23 bits of
+    /// `x + 12582912`, less 2^22.
+    fn nearest(self) -> Self::Ints;
 
-impl<const N: usize> Lanes<N> {
-    pub const ZERO: Self = Lanes([0.0; N]);
+    /// The same integer in all lanes.
+    fn splat_int(n: i32) -> Self::Ints;
+    /// The integers as an array.
+    fn store_ints(ints: Self::Ints) -> [i32; LANES];
+    /// The integers as floats.
+    fn from_ints(ints: Self::Ints) -> Self;
+    /// Wrapping sums with one integer.
+    fn add_int(ints: Self::Ints, n: i32) -> Self::Ints;
+    /// The integers moved into `min..=max`.
+    fn clamp_ints(ints: Self::Ints, min: i32, max: i32) -> Self::Ints;
+    /// Where two integers differ.
+    fn differ_ints(a: Self::Ints, b: Self::Ints) -> Self::Mask;
 
-    #[inline(always)]
-    pub fn splat(x: f32) -> Self {
-        Lanes([x; N])
-    }
-
-    #[inline(always)]
-    pub fn abs(self) -> Self {
-        Lanes(self.0.map(f32::abs))
-    }
-
-    #[inline(always)]
-    pub fn sqrt(self) -> Self {
-        Lanes(self.0.map(f32::sqrt))
-    }
-
-    #[inline(always)]
-    pub fn greater(self, other: Self) -> Mask<N> {
-        Mask(from_fn(|i| mask(self.0[i] > other.0[i])))
-    }
-
-    #[inline(always)]
-    pub fn less(self, other: Self) -> Mask<N> {
-        other.greater(self)
-    }
-
-    #[inline(always)]
-    pub fn differs(self, other: Self) -> Mask<N> {
-        Mask(from_fn(|i| mask(self.0[i] != other.0[i])))
-    }
-
-    #[inline(always)]
-    pub fn equals(self, other: Self) -> Mask<N> {
-        Mask(from_fn(|i| mask(self.0[i] == other.0[i])))
-    }
-
-    /// Nearest integers; see [`nearest`].
-    #[inline(always)]
-    pub fn nearest(self) -> Ints<N> {
-        Ints(self.0.map(nearest))
-    }
-}
-
-impl<const N: usize> Ints<N> {
-    pub const ZERO: Self = Ints([0; N]);
-
-    #[inline(always)]
-    pub fn clamp(self, min: i32, max: i32) -> Self {
-        Ints(self.0.map(|x| x.min(max).max(min)))
-    }
-
-    #[inline(always)]
-    pub fn plus(self, n: i32) -> Self {
-        Ints(self.0.map(|x| x.wrapping_add(n)))
-    }
-
-    #[inline(always)]
-    pub fn to_lanes(self) -> Lanes<N> {
-        Lanes(self.0.map(|x| x as f32))
-    }
-
-    #[inline(always)]
-    pub fn differs(self, other: Self) -> Mask<N> {
-        Mask(from_fn(|i| mask(self.0[i] != other.0[i])))
-    }
-}
-
-impl<const N: usize> Mask<N> {
-    #[inline(always)]
-    pub fn any(self) -> bool {
-        self.0.iter().fold(0, |any, lane| any | lane) != 0
-    }
-
+    /// Whether any lane is set.
+    fn any(mask: Self::Mask) -> bool;
     /// `yes` where set, `no` elsewhere.
+    fn choose(mask: Self::Mask, yes: Self, no: Self) -> Self;
+    /// `yes` where set, `no` elsewhere.
+    fn choose_ints(mask: Self::Mask, yes: Self::Ints, no: Self::Ints) -> Self::Ints;
+}
+
+/// Lane `s` of entry `e` is element `e` of sub-block `s`: `LEN` entries from eight sub-blocks. Sub-blocks
+/// past the end of `x` are zero.
+#[inline(always)]
+pub(crate) fn transpose<L: Lanes, const LEN: usize>(x: &[f32]) -> [L; LEN] {
+    if let Some(x) = x.get(..LANES * LEN) {
+        return from_fn(|e| L::load(from_fn(|s| x[s * LEN + e])));
+    }
+    from_fn(|e| L::load(from_fn(|s| x.get(s * LEN + e).copied().unwrap_or(0.0))))
+}
+
+/// Writes the levels of eight sub-blocks, of as many elements as there are entries, in the order of their elements.
+#[inline(always)]
+pub(crate) fn untranspose<L: Lanes>(levels: &[L::Ints], out: &mut [u8]) {
+    let n = levels.len();
+    for (e, &level) in levels.iter().enumerate() {
+        for (s, level) in L::store_ints(level).into_iter().enumerate() {
+            out[s * n + e] = level as u8;
+        }
+    }
+}
+
+/// Per lane the sum over the entries.
+#[inline(always)]
+pub(crate) fn sum<L: Lanes>(x: &[L]) -> L {
+    x.iter().fold(L::splat(0.0), |sum, &x| sum + x)
+}
+
+/// Eight floats in an array: works everywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain([f32; LANES]);
+
+impl Lanes for Plain {
+    type Ints = [i32; LANES];
+    type Mask = PlainMask;
+
     #[inline(always)]
-    pub fn choose(self, yes: Lanes<N>, no: Lanes<N>) -> Lanes<N> {
-        Lanes(from_fn(|i| {
-            f32::from_bits(blend(self.0[i], yes.0[i].to_bits(), no.0[i].to_bits()))
+    fn load(x: [f32; LANES]) -> Self {
+        Plain(x)
+    }
+
+    #[inline(always)]
+    fn store(self) -> [f32; LANES] {
+        self.0
+    }
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Plain([x; LANES])
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        Plain(self.0.map(f32::abs))
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        Plain(self.0.map(f32::sqrt))
+    }
+
+    #[inline(always)]
+    fn greater(self, other: Self) -> PlainMask {
+        PlainMask(from_fn(|i| mask(self.0[i] > other.0[i])))
+    }
+
+    #[inline(always)]
+    fn equal(self, other: Self) -> PlainMask {
+        PlainMask(from_fn(|i| mask(self.0[i] == other.0[i])))
+    }
+
+    #[inline(always)]
+    fn nearest(self) -> [i32; LANES] {
+        self.0.map(nearest)
+    }
+
+    #[inline(always)]
+    fn splat_int(n: i32) -> [i32; LANES] {
+        [n; LANES]
+    }
+
+    #[inline(always)]
+    fn store_ints(ints: [i32; LANES]) -> [i32; LANES] {
+        ints
+    }
+
+    #[inline(always)]
+    fn from_ints(ints: [i32; LANES]) -> Self {
+        Plain(ints.map(|x| x as f32))
+    }
+
+    #[inline(always)]
+    fn add_int(ints: [i32; LANES], n: i32) -> [i32; LANES] {
+        ints.map(|x| x.wrapping_add(n))
+    }
+
+    #[inline(always)]
+    fn clamp_ints(ints: [i32; LANES], min: i32, max: i32) -> [i32; LANES] {
+        ints.map(|x| x.min(max).max(min))
+    }
+
+    #[inline(always)]
+    fn differ_ints(a: [i32; LANES], b: [i32; LANES]) -> PlainMask {
+        PlainMask(from_fn(|i| mask(a[i] != b[i])))
+    }
+
+    #[inline(always)]
+    fn any(mask: PlainMask) -> bool {
+        mask.0.iter().fold(0, |any, lane| any | lane) != 0
+    }
+
+    #[inline(always)]
+    fn choose(mask: PlainMask, yes: Self, no: Self) -> Self {
+        Plain(from_fn(|i| {
+            f32::from_bits(blend(mask.0[i], yes.0[i].to_bits(), no.0[i].to_bits()))
         }))
     }
 
-    /// `yes` where set, `no` elsewhere.
     #[inline(always)]
-    pub fn choose_ints(self, yes: Ints<N>, no: Ints<N>) -> Ints<N> {
-        Ints(from_fn(|i| {
-            blend(self.0[i], yes.0[i] as u32, no.0[i] as u32) as i32
-        }))
+    fn choose_ints(mask: PlainMask, yes: [i32; LANES], no: [i32; LANES]) -> [i32; LANES] {
+        from_fn(|i| blend(mask.0[i], yes[i] as u32, no[i] as u32) as i32)
     }
 }
+
+/// Eight truth values: all bits set or none.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainMask([u32; LANES]);
 
 #[inline(always)]
 fn mask(set: bool) -> u32 {
@@ -123,57 +203,50 @@ fn blend(mask: u32, yes: u32, no: u32) -> u32 {
     (mask & yes) | (!mask & no)
 }
 
-impl<const N: usize> BitAnd for Mask<N> {
+impl BitAnd for PlainMask {
     type Output = Self;
     #[inline(always)]
     fn bitand(self, other: Self) -> Self {
-        Mask(from_fn(|i| self.0[i] & other.0[i]))
+        PlainMask(from_fn(|i| self.0[i] & other.0[i]))
     }
 }
 
-impl<const N: usize> Add for Lanes<N> {
+impl Add for Plain {
     type Output = Self;
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        Lanes(from_fn(|i| self.0[i] + other.0[i]))
+        Plain(from_fn(|i| self.0[i] + other.0[i]))
     }
 }
 
-impl<const N: usize> Sub for Lanes<N> {
+impl Sub for Plain {
     type Output = Self;
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        Lanes(from_fn(|i| self.0[i] - other.0[i]))
+        Plain(from_fn(|i| self.0[i] - other.0[i]))
     }
 }
 
-impl<const N: usize> Mul for Lanes<N> {
+impl Mul for Plain {
     type Output = Self;
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        Lanes(from_fn(|i| self.0[i] * other.0[i]))
+        Plain(from_fn(|i| self.0[i] * other.0[i]))
     }
 }
 
-impl<const N: usize> Div for Lanes<N> {
+impl Div for Plain {
     type Output = Self;
     #[inline(always)]
     fn div(self, other: Self) -> Self {
-        Lanes(from_fn(|i| self.0[i] / other.0[i]))
+        Plain(from_fn(|i| self.0[i] / other.0[i]))
     }
 }
 
-impl<const N: usize> Neg for Lanes<N> {
+impl Neg for Plain {
     type Output = Self;
     #[inline(always)]
     fn neg(self) -> Self {
-        Lanes(self.0.map(|x| -x))
+        Plain(self.0.map(|x| -x))
     }
-}
-
-/// Lane `s` of entry `e` is element `e` of sub-block `s`: `LEN` entries from `N` sub-blocks. Sub-blocks past
-/// the end of `x` are zero.
-#[inline(always)]
-pub(crate) fn transpose<const N: usize, const LEN: usize>(x: &[f32]) -> [Lanes<N>; LEN] {
-    from_fn(|e| Lanes(from_fn(|s| x.get(s * LEN + e).copied().unwrap_or(0.0))))
 }

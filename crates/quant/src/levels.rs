@@ -20,6 +20,14 @@ pub(crate) fn truncate(x: f32) -> i32 {
     }
 }
 
+/// The nearest integer, half away from zero, for magnitudes below 2^22: adding the largest number below one half
+/// and truncating never rounds up what lies below a half.
+#[inline(always)]
+pub(crate) fn round_away(x: f32) -> i32 {
+    const BELOW_HALF: f32 = 0.499_999_97;
+    truncate(x + BELOW_HALF.copysign(x))
+}
+
 /// `1 / x`, or 0 for 0: the factor that turns values into levels.
 #[inline(always)]
 pub(crate) fn reciprocal(x: f32) -> f32 {
@@ -27,7 +35,7 @@ pub(crate) fn reciprocal(x: f32) -> f32 {
 }
 
 /// The element of largest magnitude, with its sign (the first of equals; 0 for a block of zeros).
-#[inline]
+#[inline(always)]
 pub(crate) fn largest_signed(x: &[f32]) -> f32 {
     let (mut magnitude, mut value) = (0.0f32, 0.0f32);
     for &x in x {
@@ -40,7 +48,7 @@ pub(crate) fn largest_signed(x: &[f32]) -> f32 {
 }
 
 /// The largest magnitude.
-#[inline]
+#[inline(always)]
 pub(crate) fn largest_magnitude(x: &[f32]) -> f32 {
     x.iter().fold(
         0.0f32,
@@ -49,7 +57,7 @@ pub(crate) fn largest_magnitude(x: &[f32]) -> f32 {
 }
 
 /// Smallest and largest element.
-#[inline]
+#[inline(always)]
 pub(crate) fn range(x: &[f32]) -> (f32, f32) {
     let (mut min, mut max) = (f32::MAX, -f32::MAX);
     for &x in x {
@@ -61,7 +69,7 @@ pub(crate) fn range(x: &[f32]) -> (f32, f32) {
 
 /// Levels `0..2n` with `n` standing for zero: the scale maps the element of largest magnitude to level 0,
 /// so that one end of the range is hit exactly.
-#[inline]
+#[inline(always)]
 pub(crate) fn symmetric_levels(x: &[f32], n: u8) -> (f32, [u8; 32]) {
     let d = largest_signed(x) / -f32::from(n);
     let inverse = reciprocal(d);
@@ -74,7 +82,7 @@ pub(crate) fn symmetric_levels(x: &[f32], n: u8) -> (f32, [u8; 32]) {
 }
 
 /// Levels `0..=n_max` from the smallest to the largest element: scale, minimum, levels.
-#[inline]
+#[inline(always)]
 pub(crate) fn affine_levels(x: &[f32], n_max: u8) -> (f32, f32, [u8; 32]) {
     let (min, max) = range(x);
     let d = (max - min) / f32::from(n_max);
@@ -88,13 +96,13 @@ pub(crate) fn affine_levels(x: &[f32], n_max: u8) -> (f32, f32, [u8; 32]) {
 }
 
 /// Low nibble of byte `i`: level `i`; high nibble: level `i + 16`.
-#[inline]
+#[inline(always)]
 pub(crate) fn pack_nibbles(levels: &[u8; 32]) -> [u8; 16] {
     std::array::from_fn(|i| (levels[i] & 15) | (levels[i + 16] << 4))
 }
 
 /// Bit `i`: bit 4 of level `i`.
-#[inline]
+#[inline(always)]
 pub(crate) fn pack_fifth_bits(levels: &[u8; 32]) -> [u8; 4] {
     let bits = levels.iter().enumerate().fold(0u32, |bits, (i, &level)| {
         bits | u32::from(level >> 4 & 1) << i
@@ -103,13 +111,13 @@ pub(crate) fn pack_fifth_bits(levels: &[u8; 32]) -> [u8; 4] {
 }
 
 /// Undoes [`pack_nibbles`].
-#[inline]
+#[inline(always)]
 pub(crate) fn unpack_nibbles(qs: &[u8; 16]) -> [u8; 32] {
     std::array::from_fn(|i| if i < 16 { qs[i] & 15 } else { qs[i - 16] >> 4 })
 }
 
 /// Undoes [`pack_nibbles`] and [`pack_fifth_bits`].
-#[inline]
+#[inline(always)]
 pub(crate) fn unpack_five_bits(qs: &[u8; 16], qh: &[u8; 4]) -> [u8; 32] {
     let (low, high) = (unpack_nibbles(qs), u32::from_le_bytes(*qh));
     std::array::from_fn(|i| low[i] | ((high >> i & 1) as u8) << 4)

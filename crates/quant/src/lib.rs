@@ -17,6 +17,12 @@ mod search;
 mod super_block;
 mod types;
 
+/// The encoders as source that a kernel compiles for its own instruction set.
+pub mod encoding {
+    pub use crate::codec::{Block, Encode, encode_rows};
+    pub use crate::lanes::{LANES, Lanes, Plain};
+}
+
 pub use error::QuantError;
 pub use half_float::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 pub use registry::{Format, TensorType};

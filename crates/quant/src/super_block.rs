@@ -3,7 +3,7 @@
 use std::array::from_fn;
 
 use crate::half_float::Half;
-use crate::lanes::{Ints, Lanes, transpose};
+use crate::lanes::{Lanes, sum, transpose, untranspose};
 use crate::levels::nearest;
 use crate::search::{AffineSearch, fit_affine, fit_positive};
 
@@ -15,7 +15,7 @@ use crate::search::{AffineSearch, fit_affine, fit_positive};
 /// 4..8    j + 4   minimum j, low 6 bits           minimum j + 4, high 2 bits
 /// 8..12   j + 8   scale j + 4 (low nibble), minimum j + 4 (high nibble): their low 4 bits
 /// ```
-#[inline]
+#[inline(always)]
 pub(crate) fn unpack_scales(packed: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
     let (mut scales, mut mins) = ([0; 8], [0; 8]);
     for j in 0..4 {
@@ -28,7 +28,7 @@ pub(crate) fn unpack_scales(packed: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
 }
 
 /// Undoes [`unpack_scales`]; values are at most 63.
-#[inline]
+#[inline(always)]
 pub(crate) fn pack_scales(scales: &[u8; 8], mins: &[u8; 8]) -> [u8; 12] {
     let mut packed = [0; 12];
     for j in 0..4 {
@@ -40,7 +40,7 @@ pub(crate) fn pack_scales(scales: &[u8; 8], mins: &[u8; 8]) -> [u8; 12] {
 }
 
 /// Per half of 128 levels 32 bytes; byte `l` holds levels `l`, `l + 32`, `l + 64`, `l + 96` of two bits each.
-#[inline]
+#[inline(always)]
 pub(crate) fn pack_two_bits(levels: &[u8; 256]) -> [u8; 64] {
     from_fn(|i| {
         let first = i / 32 * 128 + i % 32;
@@ -49,13 +49,13 @@ pub(crate) fn pack_two_bits(levels: &[u8; 256]) -> [u8; 64] {
 }
 
 /// Undoes [`pack_two_bits`].
-#[inline]
+#[inline(always)]
 pub(crate) fn unpack_two_bits(qs: &[u8; 64]) -> [u8; 256] {
     from_fn(|i| qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3)
 }
 
 /// Per 64 levels 32 bytes; byte `l`: low nibble level `l`, high nibble level `l + 32`.
-#[inline]
+#[inline(always)]
 pub(crate) fn pack_nibble_pairs(levels: &[u8; 256]) -> [u8; 128] {
     from_fn(|i| {
         let first = i / 32 * 64 + i % 32;
@@ -64,78 +64,59 @@ pub(crate) fn pack_nibble_pairs(levels: &[u8; 256]) -> [u8; 128] {
 }
 
 /// Undoes [`pack_nibble_pairs`].
-#[inline]
+#[inline(always)]
 pub(crate) fn unpack_nibble_pairs(qs: &[u8; 128]) -> [u8; 256] {
     from_fn(|i| qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15)
 }
 
 /// Bit `g` of byte `l`: bit `bit` of level `32 * g + l`.
-#[inline]
+#[inline(always)]
 pub(crate) fn pack_bit_planes(levels: &[u8; 256], bit: u32) -> [u8; 32] {
     from_fn(|l| (0..8).fold(0, |byte, g| byte | (levels[32 * g + l] >> bit & 1) << g))
 }
 
 /// Sum of squares of all elements, in their order.
-#[inline]
+#[inline(always)]
 pub(crate) fn sum_of_squares(x: &[f32]) -> f32 {
     x.iter().fold(0.0, |sum, x| sum + x * x)
 }
 
-/// Weights of `N` sub-blocks under an importance matrix.
+/// Weights of eight sub-blocks under an importance matrix.
 #[inline(always)]
-pub(crate) fn importance_weights<const N: usize, const LEN: usize>(
-    x: &[Lanes<N>; LEN],
+pub(crate) fn importance_weights<L: Lanes, const LEN: usize>(
+    x: &[L; LEN],
     importance: &[f32],
     mean_square: f32,
-) -> [Lanes<N>; LEN] {
-    let importance = transpose::<N, LEN>(importance);
-    let mean_square = Lanes::splat(mean_square);
+) -> [L; LEN] {
+    let importance = transpose::<L, LEN>(importance);
+    let mean_square = L::splat(mean_square);
     from_fn(|e| importance[e] * (mean_square + x[e] * x[e]).sqrt())
-}
-
-/// Per lane the sum over the elements.
-#[inline(always)]
-pub(crate) fn sum<const N: usize>(x: &[Lanes<N>]) -> Lanes<N> {
-    x.iter().fold(Lanes::ZERO, |sum, &x| sum + x)
 }
 
 /// The levels `0..=n_max` that scale `d` and minimum `-m` give now that both are rounded; a lane of scale 0
 /// keeps the levels it had.
 #[inline(always)]
-pub(crate) fn affine_levels_again<const N: usize>(
+pub(crate) fn affine_levels_again<L: Lanes>(
     n_max: i32,
-    x: &[Lanes<N>],
-    d: Lanes<N>,
-    m: Lanes<N>,
-    levels: &mut [Ints<N>],
+    x: &[L],
+    d: L,
+    m: L,
+    levels: &mut [L::Ints],
 ) {
-    let has_scale = d.differs(Lanes::ZERO);
+    let without_scale = d.equal(L::splat(0.0));
     for (&x, level) in x.iter().zip(levels) {
-        *level = has_scale.choose_ints(((x + m) / d).nearest().clamp(0, n_max), *level);
+        let l = L::clamp_ints(((x + m) / d).nearest(), 0, n_max);
+        *level = L::choose_ints(without_scale, *level, l);
     }
 }
 
 /// The same for levels `0..2 * n` about zero.
 #[inline(always)]
-pub(crate) fn symmetric_levels_again<const N: usize>(
-    n: i32,
-    x: &[Lanes<N>],
-    d: Lanes<N>,
-    levels: &mut [Ints<N>],
-) {
-    let has_scale = d.differs(Lanes::ZERO);
+pub(crate) fn symmetric_levels_again<L: Lanes>(n: i32, x: &[L], d: L, levels: &mut [L::Ints]) {
+    let without_scale = d.equal(L::splat(0.0));
     for (&x, level) in x.iter().zip(levels) {
-        *level = has_scale.choose_ints((x / d).nearest().clamp(-n, n - 1).plus(n), *level);
-    }
-}
-
-/// Writes the levels of sub-blocks `first..first + N` in the order of their elements.
-#[inline(always)]
-pub(crate) fn untranspose<const N: usize>(levels: &[Ints<N>], out: &mut [u8]) {
-    for (s, out) in out.chunks_exact_mut(levels.len()).enumerate() {
-        for (out, level) in out.iter_mut().zip(levels) {
-            *out = level.0[s] as u8;
-        }
+        let l = L::add_int(L::clamp_ints((x / d).nearest(), -n, n - 1), n);
+        *level = L::choose_ints(without_scale, *level, l);
     }
 }
 
@@ -150,13 +131,13 @@ pub(crate) struct AffineSuperBlock {
 /// Encodes 256 elements as eight sub-blocks with 6-bit scales and minima; `plain` is the search without an
 /// importance matrix and tells the largest level.
 #[inline(always)]
-pub(crate) fn encode_affine(
+pub(crate) fn encode_affine<L: Lanes>(
     x: &[f32],
     importance: Option<&[f32]>,
     plain: &AffineSearch,
 ) -> AffineSuperBlock {
-    let lanes = transpose::<8, 32>(x);
-    let mut levels = [Ints::ZERO; 32];
+    let lanes = transpose::<L, 32>(x);
+    let mut levels = [L::splat_int(0); 32];
     let (d, dmin, scales, mins) = match importance {
         None => plain_scales(&lanes, plain, &mut levels),
         Some(importance) => {
@@ -164,7 +145,8 @@ pub(crate) fn encode_affine(
             weighted_scales(&lanes, &weights, plain.n_max, &mut levels)
         }
     };
-    let factors = |d: Half, scales: &[u8; 8]| Lanes(from_fn(|j| d.to_f32() * f32::from(scales[j])));
+    let factors =
+        |d: Half, scales: &[u8; 8]| L::load(from_fn(|j| d.to_f32() * f32::from(scales[j])));
     affine_levels_again(
         plain.n_max,
         &lanes,
@@ -178,7 +160,7 @@ pub(crate) fn encode_affine(
         scales: pack_scales(&scales, &mins),
         levels: [0; 256],
     };
-    untranspose(&levels, &mut block.levels);
+    untranspose::<L>(&levels, &mut block.levels);
     block
 }
 
@@ -186,20 +168,20 @@ type Scales = (Half, Half, [u8; 8], [u8; 8]);
 
 /// Weights grow with the magnitude; the largest scale and minimum become 63.
 #[inline(always)]
-fn plain_scales(x: &[Lanes<8>; 32], search: &AffineSearch, levels: &mut [Ints<8>]) -> Scales {
+fn plain_scales<L: Lanes>(x: &[L; 32], search: &AffineSearch, levels: &mut [L::Ints]) -> Scales {
     let squares = x.map(|x| x * x);
-    let root_mean_square = (sum(&squares) * Lanes::splat(1.0 / 32.0)).sqrt();
+    let root_mean_square = (sum(&squares) * L::splat(1.0 / 32.0)).sqrt();
     let weights = x.map(|x| root_mean_square + x.abs());
     let (scales, mins) = fit_affine(search, x, &weights, levels);
-    let mins = -mins;
-    let largest = |x: &Lanes<8>| {
-        x.0.iter()
+    let (scales, mins) = (scales.store(), (-mins).store());
+    let largest = |x: &[f32; 8]| {
+        x.iter()
             .fold(0.0f32, |max, &x| if x > max { x } else { max })
     };
     let (max_scale, max_min) = (largest(&scales), largest(&mins));
-    let to_63 = |x: Lanes<8>, max: f32| {
+    let to_63 = |x: [f32; 8], max: f32| {
         let inverse = if max > 0.0 { 63.0 / max } else { 0.0 };
-        x.0.map(|x| (nearest(inverse * x) as u8).min(63))
+        x.map(|x| (nearest(inverse * x) as u8).min(63))
     };
     let (d, dmin) = (
         Half::from_f32(max_scale / 63.0),
@@ -210,17 +192,17 @@ fn plain_scales(x: &[Lanes<8>; 32], search: &AffineSearch, levels: &mut [Ints<8>
 
 /// The scales and the minima are themselves fitted, each sub-block weighted with its sum of weights.
 #[inline(always)]
-fn weighted_scales(
-    x: &[Lanes<8>; 32],
-    weights: &[Lanes<8>; 32],
+fn weighted_scales<L: Lanes>(
+    x: &[L; 32],
+    weights: &[L; 32],
     n_max: i32,
-    levels: &mut [Ints<8>],
+    levels: &mut [L::Ints],
 ) -> Scales {
     let (scales, mins) = fit_affine(&AffineSearch::weighted(n_max), x, weights, levels);
-    let sums = sum(weights);
+    let sums = sum(weights).store();
     let (mut scale_levels, mut min_levels) = ([0; 8], [0; 8]);
-    let d = fit_positive(63, &scales.0, &sums.0, &mut scale_levels);
-    let dmin = fit_positive(63, &(-mins).0, &sums.0, &mut min_levels);
+    let d = fit_positive(63, &scales.store(), &sums, &mut scale_levels);
+    let dmin = fit_positive(63, &(-mins).store(), &sums, &mut min_levels);
     let at_most_63 = |levels: [u8; 8]| levels.map(|level| level.min(63));
     (
         Half::from_f32(d),

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode};
 use crate::half_float::{bf16_to_f32, f32_to_bf16};
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
 
 /// One element in two bytes, low byte first.
@@ -50,7 +51,8 @@ impl Block for BlockBf16 {
 }
 
 impl Encode for BlockBf16 {
-    fn encode_row(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.iter().zip(blocks) {
             *block = BlockBf16(f32_to_bf16(*x).to_le_bytes());
         }

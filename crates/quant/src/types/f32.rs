@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode};
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
 
 /// One element in four bytes, low byte first.
@@ -43,7 +44,8 @@ impl Block for BlockF32 {
 }
 
 impl Encode for BlockF32 {
-    fn encode_row(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.iter().zip(blocks) {
             *block = BlockF32(x.to_le_bytes());
         }

@@ -4,13 +4,12 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::lanes::{Ints, Lanes, transpose};
+use crate::lanes::{Lanes, sum, transpose, untranspose};
 use crate::levels::nearest;
 use crate::registry::{Format, TensorType};
 use crate::search::{AffineSearch, fit_affine, fit_positive};
 use crate::super_block::{
-    affine_levels_again, importance_weights, pack_two_bits, sum, sum_of_squares, unpack_two_bits,
-    untranspose,
+    affine_levels_again, importance_weights, pack_two_bits, sum_of_squares, unpack_two_bits,
 };
 use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
@@ -84,32 +83,34 @@ impl Block for BlockQ2K {
 }
 
 impl Encode for BlockQ2K {
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
-            *block = encode(x, importance.map(|row| &row[256 * i..][..256]));
+            *block = encode::<L>(x, importance.map(|row| &row[256 * i..][..256]));
         }
     }
 }
 
 /// Sixteen sub-blocks, eight at a time.
-fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ2K {
-    let halves = [transpose::<8, 16>(&x[..128]), transpose::<8, 16>(&x[128..])];
-    let mut levels = [[Ints::ZERO; 16]; 2];
+#[inline(always)]
+fn encode<L: Lanes>(x: &[f32], importance: Option<&[f32]>) -> BlockQ2K {
+    let halves = [transpose::<L, 16>(&x[..128]), transpose::<L, 16>(&x[128..])];
+    let mut levels = [[L::splat_int(0); 16]; 2];
     let (mut scales, mut mins, mut sums) = ([0.0; 16], [0.0; 16], [0.0; 16]);
     let mean_square = sum_of_squares(x) / 256.0;
     for (half, x) in halves.iter().enumerate() {
         let first = 8 * half;
         let (search, weights) = match importance {
-            None => (SEARCH, x.map(Lanes::abs)),
+            None => (SEARCH, x.map(L::abs)),
             Some(importance) => (
                 AffineSearch::weighted(3),
                 importance_weights(x, &importance[16 * first..], mean_square),
             ),
         };
         let (scale, min) = fit_affine(&search, x, &weights, &mut levels[half]);
-        scales[first..first + 8].copy_from_slice(&scale.0);
-        mins[first..first + 8].copy_from_slice(&(-min).0);
-        sums[first..first + 8].copy_from_slice(&sum(&weights).0);
+        scales[first..first + 8].copy_from_slice(&scale.store());
+        mins[first..first + 8].copy_from_slice(&(-min).store());
+        sums[first..first + 8].copy_from_slice(&sum(&weights).store());
     }
     let mut block = match importance {
         None => plain_scales(&scales, &mins),
@@ -118,20 +119,21 @@ fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ2K {
     let mut in_order = [0; 256];
     for (half, x) in halves.iter().enumerate() {
         let packed = &block.scales[8 * half..];
-        let d = Lanes(std::array::from_fn(|j| {
+        let d = L::load(std::array::from_fn(|j| {
             block.d.to_f32() * f32::from(packed[j] & 15)
         }));
-        let m = Lanes(std::array::from_fn(|j| {
+        let m = L::load(std::array::from_fn(|j| {
             block.dmin.to_f32() * f32::from(packed[j] >> 4)
         }));
         affine_levels_again(3, x, d, m, &mut levels[half]);
-        untranspose(&levels[half], &mut in_order[128 * half..][..128]);
+        untranspose::<L>(&levels[half], &mut in_order[128 * half..][..128]);
     }
     block.qs = pack_two_bits(&in_order);
     block
 }
 
 /// The largest scale and minimum become 15.
+#[inline(always)]
 fn plain_scales(scales: &[f32; 16], mins: &[f32; 16]) -> BlockQ2K {
     let fit = |x: &[f32; 16]| {
         let max = x
@@ -157,6 +159,7 @@ fn plain_scales(scales: &[f32; 16], mins: &[f32; 16]) -> BlockQ2K {
 }
 
 /// The scales and the minima are themselves fitted, each sub-block weighted with its sum of weights.
+#[inline(always)]
 fn weighted_scales(scales: &[f32; 16], mins: &[f32; 16], sums: &[f32; 16]) -> BlockQ2K {
     let (mut scale_levels, mut min_levels) = ([0; 16], [0; 16]);
     let d = Half::from_f32(fit_positive(15, scales, sums, &mut scale_levels));

@@ -4,13 +4,13 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::lanes::{Ints, Lanes, transpose};
+use crate::lanes::{Lanes, sum, transpose, untranspose};
 use crate::levels::{largest_signed, nearest};
 use crate::registry::{Format, TensorType};
 use crate::search::{fit_by_descent, fit_symmetric};
 use crate::super_block::{
-    importance_weights, pack_bit_planes, pack_two_bits, sum, sum_of_squares,
-    symmetric_levels_again, unpack_two_bits, untranspose,
+    importance_weights, pack_bit_planes, pack_two_bits, sum_of_squares, symmetric_levels_again,
+    unpack_two_bits,
 };
 use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
@@ -61,6 +61,7 @@ static FORMAT: Format = Format {
 };
 
 /// Sixteen 6-bit numbers in 12 bytes, as the drawing of [`BlockQ3K`] tells.
+#[inline(always)]
 fn pack_scales(scales: &[u8; 16]) -> [u8; 12] {
     let mut packed = [0; 12];
     for (j, scale) in scales.iter().enumerate() {
@@ -106,17 +107,19 @@ impl Block for BlockQ3K {
 }
 
 impl Encode for BlockQ3K {
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
-            *block = encode(x, importance.map(|row| &row[256 * i..][..256]));
+            *block = encode::<L>(x, importance.map(|row| &row[256 * i..][..256]));
         }
     }
 }
 
 /// Sixteen sub-blocks, eight at a time.
-fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ3K {
-    let halves = [transpose::<8, 16>(&x[..128]), transpose::<8, 16>(&x[128..])];
-    let mut levels = [[Ints::ZERO; 16]; 2];
+#[inline(always)]
+fn encode<L: Lanes>(x: &[f32], importance: Option<&[f32]>) -> BlockQ3K {
+    let halves = [transpose::<L, 16>(&x[..128]), transpose::<L, 16>(&x[128..])];
+    let mut levels = [[L::splat_int(0); 16]; 2];
     let (mut scales, mut sums) = ([0.0; 16], [0.0; 16]);
     let mean_square = 2.0 * sum_of_squares(x) / 256.0;
     for (half, x) in halves.iter().enumerate() {
@@ -125,15 +128,15 @@ fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ3K {
             None => fit_by_descent(4, x, &mut levels[half]),
             Some(importance) => {
                 let weights = importance_weights(x, &importance[16 * first..], mean_square);
-                sums[first..first + 8].copy_from_slice(&sum(&weights).0);
+                sums[first..first + 8].copy_from_slice(&sum(&weights).store());
                 fit_symmetric(4, x, &weights, &mut levels[half])
             }
         };
-        scales[first..first + 8].copy_from_slice(&scale.0);
+        scales[first..first + 8].copy_from_slice(&scale.store());
     }
     let (d, scale_levels) = match importance {
         None => plain_scales(&scales),
-        Some(_) => weighted_scales(&scales, &sums),
+        Some(_) => weighted_scales::<L>(&scales, &sums),
     };
     let mut block = BlockQ3K {
         hmask: [0; 32],
@@ -144,11 +147,11 @@ fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ3K {
     let rounded = block.scales();
     let mut in_order = [0; 256];
     for (half, x) in halves.iter().enumerate() {
-        let d = Lanes(std::array::from_fn(|j| {
+        let d = L::load(std::array::from_fn(|j| {
             block.d.to_f32() * f32::from(rounded[8 * half + j])
         }));
         symmetric_levels_again(4, x, d, &mut levels[half]);
-        untranspose(&levels[half], &mut in_order[128 * half..][..128]);
+        untranspose::<L>(&levels[half], &mut in_order[128 * half..][..128]);
     }
     block.hmask = pack_bit_planes(&in_order, 2);
     block.qs = pack_two_bits(&in_order);
@@ -156,6 +159,7 @@ fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ3K {
 }
 
 /// The scale of largest magnitude becomes -32 exactly.
+#[inline(always)]
 fn plain_scales(scales: &[f32; 16]) -> (f32, [u8; 16]) {
     let largest = largest_signed(scales);
     if largest == 0.0 {
@@ -169,11 +173,15 @@ fn plain_scales(scales: &[f32; 16]) -> (f32, [u8; 16]) {
 }
 
 /// The scales are themselves fitted, each sub-block weighted with its sum of weights.
-fn weighted_scales(scales: &[f32; 16], sums: &[f32; 16]) -> (f32, [u8; 16]) {
-    let one_lane = |x: &[f32; 16]| x.map(Lanes::<1>::splat);
-    let mut levels = [Ints::ZERO; 16];
-    let d = fit_symmetric(32, &one_lane(scales), &one_lane(sums), &mut levels);
-    (d.0[0], levels.map(|level| level.0[0] as u8))
+#[inline(always)]
+fn weighted_scales<L: Lanes>(scales: &[f32; 16], sums: &[f32; 16]) -> (f32, [u8; 16]) {
+    // One search only: all lanes do the same.
+    let mut levels = [L::splat_int(0); 16];
+    let d = fit_symmetric(32, &scales.map(L::splat), &sums.map(L::splat), &mut levels);
+    (
+        d.store()[0],
+        levels.map(|level| L::store_ints(level)[0] as u8),
+    )
 }
 
 impl Dot for BlockQ3K {

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::levels::{pack_nibbles, symmetric_levels, unpack_nibbles};
 use crate::registry::{Format, TensorType};
 use crate::search::fit_row_symmetric;
@@ -48,6 +49,7 @@ static FORMAT: Format = Format {
 };
 
 impl BlockQ4_0 {
+    #[inline(always)]
     fn new(d: f32, levels: &[u8; 32]) -> Self {
         BlockQ4_0 {
             d: Half::from_f32(d),
@@ -72,9 +74,10 @@ impl Block for BlockQ4_0 {
 }
 
 impl Encode for BlockQ4_0 {
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         if let Some(importance) = importance {
-            return fit_row_symmetric(8, x, importance, |i, d, levels| {
+            return fit_row_symmetric::<L>(8, x, importance, |i, d, levels| {
                 blocks[i] = Self::new(d, &levels)
             });
         }

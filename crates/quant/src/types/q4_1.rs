@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::levels::{affine_levels, pack_nibbles, unpack_nibbles};
 use crate::registry::{Format, TensorType};
 use crate::search::fit_row_affine;
@@ -50,6 +51,7 @@ static FORMAT: Format = Format {
 };
 
 impl BlockQ4_1 {
+    #[inline(always)]
     fn new(d: f32, m: f32, levels: &[u8; 32]) -> Self {
         BlockQ4_1 {
             d: Half::from_f32(d),
@@ -75,9 +77,10 @@ impl Block for BlockQ4_1 {
 }
 
 impl Encode for BlockQ4_1 {
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         if let Some(importance) = importance {
-            return fit_row_affine(15, x, importance, |i, d, m, levels| {
+            return fit_row_affine::<L>(15, x, importance, |i, d, m, levels| {
                 blocks[i] = Self::new(d, m, &levels)
             });
         }

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
 use crate::search::AffineSearch;
 use crate::super_block::{encode_affine, pack_nibble_pairs, unpack_nibble_pairs, unpack_scales};
@@ -83,9 +84,11 @@ impl Block for BlockQ4K {
 }
 
 impl Encode for BlockQ4K {
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
-            let encoded = encode_affine(x, importance.map(|row| &row[256 * i..][..256]), &SEARCH);
+            let encoded =
+                encode_affine::<L>(x, importance.map(|row| &row[256 * i..][..256]), &SEARCH);
             *block = BlockQ4K {
                 d: encoded.d,
                 dmin: encoded.dmin,

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::levels::{pack_fifth_bits, pack_nibbles, symmetric_levels, unpack_five_bits};
 use crate::registry::{Format, TensorType};
 use crate::search::fit_row_symmetric;
@@ -51,6 +52,7 @@ static FORMAT: Format = Format {
 };
 
 impl BlockQ5_0 {
+    #[inline(always)]
     fn new(d: f32, levels: &[u8; 32]) -> Self {
         BlockQ5_0 {
             d: Half::from_f32(d),
@@ -76,9 +78,10 @@ impl Block for BlockQ5_0 {
 }
 
 impl Encode for BlockQ5_0 {
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         if let Some(importance) = importance {
-            return fit_row_symmetric(16, x, importance, |i, d, levels| {
+            return fit_row_symmetric::<L>(16, x, importance, |i, d, levels| {
                 blocks[i] = Self::new(d, &levels)
             });
         }

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::levels::{affine_levels, pack_fifth_bits, pack_nibbles, unpack_five_bits};
 use crate::registry::{Format, TensorType};
 use crate::search::fit_row_affine;
@@ -53,6 +54,7 @@ static FORMAT: Format = Format {
 };
 
 impl BlockQ5_1 {
+    #[inline(always)]
     fn new(d: f32, m: f32, levels: &[u8; 32]) -> Self {
         BlockQ5_1 {
             d: Half::from_f32(d),
@@ -79,9 +81,10 @@ impl Block for BlockQ5_1 {
 }
 
 impl Encode for BlockQ5_1 {
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         if let Some(importance) = importance {
-            return fit_row_affine(31, x, importance, |i, d, m, levels| {
+            return fit_row_affine::<L>(31, x, importance, |i, d, m, levels| {
                 blocks[i] = Self::new(d, m, &levels)
             });
         }

@@ -4,11 +4,11 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::lanes::{Ints, Lanes, transpose};
+use crate::lanes::{Lanes, transpose, untranspose};
 use crate::levels::{largest_signed, nearest};
 use crate::registry::{Format, TensorType};
 use crate::search::{ZERO_MAGNITUDE, fit_symmetric};
-use crate::super_block::{symmetric_levels_again, untranspose};
+use crate::super_block::symmetric_levels_again;
 use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
 
@@ -68,6 +68,7 @@ impl BlockQ6K {
         })
     }
 
+    #[inline(always)]
     fn set_levels(&mut self, levels: &[u8; 256]) {
         for half in 0..2 {
             let levels = &levels[128 * half..][..128];
@@ -98,17 +99,19 @@ impl Block for BlockQ6K {
 }
 
 impl Encode for BlockQ6K {
-    fn encode_row(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
-            *block = encode(x, importance.map(|row| &row[256 * i..][..256]));
+            *block = encode::<L>(x, importance.map(|row| &row[256 * i..][..256]));
         }
     }
 }
 
 /// Sixteen sub-blocks, eight at a time; the scale of largest magnitude becomes -128 exactly.
-fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ6K {
-    let halves = [transpose::<8, 16>(&x[..128]), transpose::<8, 16>(&x[128..])];
-    let mut levels = [[Ints::ZERO; 16]; 2];
+#[inline(always)]
+fn encode<L: Lanes>(x: &[f32], importance: Option<&[f32]>) -> BlockQ6K {
+    let halves = [transpose::<L, 16>(&x[..128]), transpose::<L, 16>(&x[128..])];
+    let mut levels = [[L::splat_int(0); 16]; 2];
     let mut scales = [0.0; 16];
     for (half, x) in halves.iter().enumerate() {
         let weights = match importance {
@@ -116,7 +119,7 @@ fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ6K {
             Some(importance) => transpose(&importance[128 * half..][..128]),
         };
         scales[8 * half..][..8]
-            .copy_from_slice(&fit_symmetric(32, x, &weights, &mut levels[half]).0);
+            .copy_from_slice(&fit_symmetric(32, x, &weights, &mut levels[half]).store());
     }
     let mut block = BlockQ6K::zeroed();
     let largest = largest_signed(&scales);
@@ -128,11 +131,11 @@ fn encode(x: &[f32], importance: Option<&[f32]>) -> BlockQ6K {
     block.scales = scales.map(|scale| nearest(inverse * scale).min(127) as i8);
     let mut in_order = [0; 256];
     for (half, x) in halves.iter().enumerate() {
-        let d = Lanes(std::array::from_fn(|j| {
+        let d = L::load(std::array::from_fn(|j| {
             block.d.to_f32() * f32::from(block.scales[8 * half + j])
         }));
         symmetric_levels_again(32, x, d, &mut levels[half]);
-        untranspose(&levels[half], &mut in_order[128 * half..][..128]);
+        untranspose::<L>(&levels[half], &mut in_order[128 * half..][..128]);
     }
     block.set_levels(&in_order);
     block

@@ -4,7 +4,8 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::levels::{largest_magnitude, reciprocal, truncate};
+use crate::lanes::Lanes;
+use crate::levels::{largest_magnitude, reciprocal, round_away};
 use crate::registry::{Format, TensorType};
 
 /// 32 elements in 34 bytes.
@@ -45,13 +46,13 @@ static FORMAT: Format = Format {
 };
 
 /// Scale and levels of 32 values; a level is rounded half away from zero.
-#[inline]
+#[inline(always)]
 pub(crate) fn byte_levels(x: &[f32]) -> (f32, [i8; 32]) {
     let d = largest_magnitude(x) / 127.0;
     let inverse = reciprocal(d);
     let mut levels = [0; 32];
     for (level, x) in levels.iter_mut().zip(x) {
-        *level = truncate((x * inverse).round()) as i8;
+        *level = round_away(x * inverse) as i8;
     }
     (d, levels)
 }
@@ -72,7 +73,8 @@ impl Block for BlockQ8_0 {
 }
 
 impl Encode for BlockQ8_0 {
-    fn encode_row(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.chunks_exact(32).zip(blocks) {
             let (d, qs) = byte_levels(x);
             *block = BlockQ8_0 {

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Encode};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
 use crate::types::q8_0::byte_levels;
 
@@ -58,7 +59,8 @@ impl Block for BlockQ8_1 {
 }
 
 impl Encode for BlockQ8_1 {
-    fn encode_row(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.chunks_exact(32).zip(blocks) {
             let (d, qs) = byte_levels(x);
             let sum: i32 = qs.iter().map(|&q| i32::from(q)).sum();

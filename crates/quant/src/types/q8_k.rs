@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Encode};
+use crate::lanes::Lanes;
 use crate::levels::{largest_signed, nearest};
 use crate::registry::{Format, TensorType};
 
@@ -71,7 +72,8 @@ impl Block for BlockQ8K {
 }
 
 impl Encode for BlockQ8K {
-    fn encode_row(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.chunks_exact(256).zip(blocks) {
             *block = encode(x);
         }
@@ -79,6 +81,7 @@ impl Encode for BlockQ8K {
 }
 
 /// The element of largest magnitude becomes -127 exactly.
+#[inline(always)]
 fn encode(x: &[f32]) -> BlockQ8K {
     let mut block = BlockQ8K::zeroed();
     let largest = largest_signed(x);
