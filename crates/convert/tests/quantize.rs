@@ -412,6 +412,45 @@ fn case_b43_requantizing() {
     );
 }
 
+/// A NaN or an infinity in the source is refused, even where the search for a scale would pass it over.
+#[test]
+fn values_that_are_no_numbers() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "llama");
+    for (index, bad) in [f32::NAN, f32::INFINITY].into_iter().enumerate() {
+        let path = folder.path().join(format!("{index}.gguf"));
+        let plan = TensorPlan {
+            name: "blk.0.attn_q.weight".to_owned(),
+            dims: vec![256, 200],
+            ty: F32,
+        };
+        let mut writer = Writer::create(&path, &metadata, &[plan], &WriteOptions::default())
+            .expect("it is writable");
+        let mut values = vec![0.25f32; 256 * 200];
+        values[40_000] = bad;
+        writer
+            .write(
+                &values
+                    .iter()
+                    .flat_map(|value| value.to_le_bytes())
+                    .collect::<Vec<u8>>(),
+            )
+            .expect("it fits");
+        writer.finish().expect("the disk has room");
+        for name in ["Q4_K_M", "Q6_K", "Q8_0"] {
+            let options = QuantizeOptions::new(&path, folder.path().join("out.gguf"), recipe(name));
+            let error = run(&options)
+                .expect_err("there is no such weight")
+                .to_string();
+            assert!(
+                error.contains("blk.0.attn_q.weight") && error.contains("block 40000 "),
+                "{error}"
+            );
+        }
+    }
+}
+
 /// A source with values that no scale can hold is refused, and nothing is left at the output's name.
 #[test]
 fn values_beyond_every_scale() {

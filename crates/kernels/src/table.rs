@@ -19,6 +19,8 @@ pub(crate) struct Kernels {
     pub products: &'static [ProductKernel],
     /// Rounds activations to 8 bits: `x` holds [`GROUP`](crate::activations::GROUP) elements per group.
     pub quantize: fn(x: &[f32], groups: &mut [ActivationGroup]),
+    /// Encoders by type; a type without an entry takes the plain one.
+    pub encoders: &'static [EncodeKernel],
     pub vector: VectorKernels,
     pub attention: AttentionKernels,
 }
@@ -30,6 +32,14 @@ pub(crate) struct ProductKernel {
     pub run: fn(&Product<'_>, &mut RowTile<'_>),
     /// Rows that the kernel handles together: chunks are cut at multiples.
     pub row_step: usize,
+}
+
+/// The encoder of one type.
+pub(crate) struct EncodeKernel {
+    pub ty: TensorType,
+    /// Encodes whole rows: `(x, row_len, importance of one row, out)`, of lengths that were checked. The bytes are those of
+    /// the plain encoder.
+    pub run: gristmill_quant::encoding::EncodeRows,
 }
 
 /// Weights and activations of one product. The lengths fit: `weights` holds rows of `row_bytes` bytes and

@@ -1,6 +1,7 @@
 //! Every kernel of every instruction set against its plain twin.
 
 mod attention;
+mod encode;
 mod matmul;
 mod pool;
 mod vector;

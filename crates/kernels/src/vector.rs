@@ -198,7 +198,12 @@ pub fn encode_rows(
     importance: Option<&[f32]>,
     out: &mut [u8],
 ) -> Result<(), KernelError> {
-    Ok(ty.encode(x, row_len, importance, out)?)
+    ty.check_encode(x, row_len, importance, out)?;
+    match kernels().encoders.iter().find(|kernel| kernel.ty == ty) {
+        Some(kernel) => (kernel.run)(x, row_len, importance, out),
+        None => ty.encode(x, row_len, importance, out)?,
+    }
+    Ok(())
 }
 
 fn copy(x: &[f32], out: &mut [f32]) {

@@ -44,7 +44,7 @@ pub(crate) struct Codec {
 pub(crate) type DotRows = fn(&[u8], &[u8]) -> f32;
 
 /// `(x, row_len, importance of one row, out)`.
-pub(crate) type EncodeRows = fn(&[f32], usize, Option<&[f32]>, &mut [u8]);
+pub type EncodeRows = fn(&[f32], usize, Option<&[f32]>, &mut [u8]);
 
 impl Codec {
     /// Decode only.

@@ -41,7 +41,9 @@ pub enum QuantError {
         found: usize,
     },
     /// A NaN or an infinity among the scales (or values) of a block.
-    #[error("quantized data validation failed: {ty} block {block} holds a non-finite scale")]
+    #[error(
+        "quantized data validation failed: {ty} block {block} holds a number that is not finite"
+    )]
     NonFinite {
         /// The type of the data.
         ty: TensorType,

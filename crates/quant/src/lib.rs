@@ -19,7 +19,7 @@ mod types;
 
 /// The encoders as source that a kernel compiles for its own instruction set.
 pub mod encoding {
-    pub use crate::codec::{Block, Encode, encode_rows};
+    pub use crate::codec::{Block, Encode, EncodeRows, encode_rows};
     pub use crate::lanes::{LANES, Lanes, Plain};
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::codec::Codec;
+use crate::codec::{Codec, EncodeRows};
 use crate::error::QuantError;
 use crate::types;
 
@@ -248,7 +248,7 @@ impl TensorType {
     /// a type whose search takes none ignores it. Non-finite input never panics; see [`validate`](Self::validate).
     ///
     /// # Errors
-    /// `NoCodec`, `RowLength`, or `Length` when a buffer does not fit the rows.
+    /// Those of [`check_encode`](Self::check_encode).
     pub fn encode(
         self,
         x: &[f32],
@@ -256,10 +256,27 @@ impl TensorType {
         importance: Option<&[f32]>,
         out: &mut [u8],
     ) -> Result<(), QuantError> {
-        let encode = self.codec("encode")?.encode.ok_or(QuantError::NoCodec {
+        let encode = self.check_encode(x, row_len, importance, out)?;
+        encode(x, row_len, importance, out);
+        Ok(())
+    }
+
+    /// Checks what [`encode`](Self::encode) checks, and returns the encoder.
+    ///
+    /// # Errors
+    /// `NoCodec`, `RowLength`, or `Length` when a buffer does not fit the rows.
+    pub fn check_encode(
+        self,
+        x: &[f32],
+        row_len: usize,
+        importance: Option<&[f32]>,
+        out: &[u8],
+    ) -> Result<EncodeRows, QuantError> {
+        let none = QuantError::NoCodec {
             ty: self,
             operation: "encode",
-        })?;
+        };
+        let encode = self.codec("encode")?.encode.ok_or(none)?;
         self.row_bytes(row_len as u64)?;
         if row_len == 0 || !x.len().is_multiple_of(row_len) {
             return Err(QuantError::Length {
@@ -281,8 +298,7 @@ impl TensorType {
             });
         }
         self.check_bytes("output", out.len(), x.len())?;
-        encode(x, row_len, importance, out);
-        Ok(())
+        Ok(encode)
     }
 
     /// Dot product of `n` elements: `x` of this type, `y` of its [`activation`](Self::activation) type.

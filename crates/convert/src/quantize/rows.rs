@@ -148,6 +148,13 @@ fn encode_chunk(
 ) -> Result<()> {
     let row_len = rows.row_len;
     let kernel = |error| in_kernel(rows.tensor, error);
+    let valid = |ty: TensorType, data: &[u8]| {
+        let later = |error| later_block(error, first_row * (row_len / ty.block_len()));
+        ty.validate(data)
+            .map_err(|error| in_tensor(rows.tensor, later(error)))
+    };
+    // What is not finite would be lost without a word where a search skips it.
+    valid(rows.from, data)?;
     let mut values = vec![0.0; n_rows * row_len];
     decode_row(rows.from, data, &mut values).map_err(kernel)?;
     match rows.importance {
@@ -165,10 +172,7 @@ fn encode_chunk(
             }
         }
     }
-    let first_block = first_row * (row_len / rows.to.block_len());
-    rows.to
-        .validate(out)
-        .map_err(|error| in_tensor(rows.tensor, later_block(error, first_block)))
+    valid(rows.to, out)
 }
 
 /// Counts the block of a failure from the start of the tensor.

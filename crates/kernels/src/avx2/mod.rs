@@ -7,6 +7,7 @@
 
 mod attention;
 mod bf16;
+mod encode;
 mod f16;
 mod f32;
 mod q2_k;
@@ -44,6 +45,7 @@ pub(crate) static KERNELS: Kernels = Kernels {
         q8_0::PRODUCT,
     ],
     quantize: quantize::quantize,
+    encoders: encode::KERNELS,
     vector: vector::KERNELS,
     attention: attention::KERNELS,
 };

@@ -16,6 +16,7 @@ pub(crate) const KERNELS: Kernels = Kernels {
     isa: crate::Isa::Plain,
     products: &[],
     quantize: product::quantize,
+    encoders: &[],
     vector: vector::KERNELS,
     attention: attention::KERNELS,
 };

@@ -1,0 +1,215 @@
+//! Encoders: the searches of `quant`, compiled for AVX2 and run on its registers.
+//!
+//! No fused multiply-add: the bytes are those of the plain encoders.
+
+use std::arch::x86_64::*;
+use std::ops::{Add, BitAnd, Div, Mul, Neg, Sub};
+
+use gristmill_quant::block::*;
+use gristmill_quant::encoding::{LANES, Lanes, encode_rows};
+
+use crate::table::EncodeKernel;
+
+macro_rules! encoders {
+    ($($name:ident: $ty:ident, $block:ident;)*) => {
+        /// One encoder per type.
+        pub(super) const KERNELS: &[EncodeKernel] =
+            &[$(EncodeKernel { ty: gristmill_quant::$ty, run: $name }),*];
+
+        $(fn $name(x: &[f32], row_len: usize, importance: Option<&[f32]>, out: &mut [u8]) {
+            #[target_feature(enable = "avx2")]
+            fn encode(x: &[f32], row_len: usize, importance: Option<&[f32]>, out: &mut [u8]) {
+                encode_rows::<F32x8, $block>(x, row_len, importance, out);
+            }
+            // SAFETY: this table is in use only where the CPU has AVX2.
+            unsafe { encode(x, row_len, importance, out) }
+        })*
+    };
+}
+
+encoders! {
+    bf16: BF16, BlockBf16;
+    f16: F16, BlockF16;
+    q2_k: Q2_K, BlockQ2K;
+    q3_k: Q3_K, BlockQ3K;
+    q4_0: Q4_0, BlockQ4_0;
+    q4_1: Q4_1, BlockQ4_1;
+    q4_k: Q4_K, BlockQ4K;
+    q5_0: Q5_0, BlockQ5_0;
+    q5_1: Q5_1, BlockQ5_1;
+    q5_k: Q5_K, BlockQ5K;
+    q6_k: Q6_K, BlockQ6K;
+    q8_0: Q8_0, BlockQ8_0;
+}
+
+/// Eight floats in a register. Values of this type exist only inside the encoders above, hence only where the CPU
+/// has AVX2: that is the reason for every `unsafe` block of its methods.
+#[derive(Clone, Copy)]
+struct F32x8(__m256);
+
+/// Eight truth values: all bits set or none.
+#[derive(Clone, Copy)]
+struct Mask(__m256);
+
+/// Wraps an expression of AVX2 intrinsics.
+macro_rules! avx2 {
+    ($expression:expr) => {
+        // SAFETY: see `F32x8`.
+        unsafe { $expression }
+    };
+}
+
+impl Lanes for F32x8 {
+    type Ints = __m256i;
+    type Mask = Mask;
+
+    #[inline(always)]
+    fn load(x: [f32; LANES]) -> Self {
+        F32x8(avx2!(_mm256_loadu_ps(x.as_ptr())))
+    }
+
+    #[inline(always)]
+    fn store(self) -> [f32; LANES] {
+        let mut x = [0.0; LANES];
+        avx2!(_mm256_storeu_ps(x.as_mut_ptr(), self.0));
+        x
+    }
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        F32x8(avx2!(_mm256_set1_ps(x)))
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        F32x8(avx2!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0)))
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        F32x8(avx2!(_mm256_sqrt_ps(self.0)))
+    }
+
+    #[inline(always)]
+    fn greater(self, other: Self) -> Mask {
+        Mask(avx2!(_mm256_cmp_ps::<_CMP_GT_OQ>(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn equal(self, other: Self) -> Mask {
+        Mask(avx2!(_mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, other.0)))
+    }
+
+    #[inline(always)]
+    fn nearest(self) -> __m256i {
+        avx2!({
+            let bits = _mm256_castps_si256(_mm256_add_ps(self.0, _mm256_set1_ps(12_582_912.0)));
+            let low = _mm256_and_si256(bits, _mm256_set1_epi32(0x007f_ffff));
+            _mm256_sub_epi32(low, _mm256_set1_epi32(0x0040_0000))
+        })
+    }
+
+    #[inline(always)]
+    fn splat_int(n: i32) -> __m256i {
+        avx2!(_mm256_set1_epi32(n))
+    }
+
+    #[inline(always)]
+    fn store_ints(ints: __m256i) -> [i32; LANES] {
+        let mut x = [0; LANES];
+        avx2!(_mm256_storeu_si256(x.as_mut_ptr().cast(), ints));
+        x
+    }
+
+    #[inline(always)]
+    fn from_ints(ints: __m256i) -> Self {
+        F32x8(avx2!(_mm256_cvtepi32_ps(ints)))
+    }
+
+    #[inline(always)]
+    fn add_int(ints: __m256i, n: i32) -> __m256i {
+        avx2!(_mm256_add_epi32(ints, _mm256_set1_epi32(n)))
+    }
+
+    #[inline(always)]
+    fn clamp_ints(ints: __m256i, min: i32, max: i32) -> __m256i {
+        avx2!(_mm256_max_epi32(
+            _mm256_min_epi32(ints, _mm256_set1_epi32(max)),
+            _mm256_set1_epi32(min)
+        ))
+    }
+
+    #[inline(always)]
+    fn differ_ints(a: __m256i, b: __m256i) -> Mask {
+        avx2!({
+            let equal = _mm256_cmpeq_epi32(a, b);
+            Mask(_mm256_castsi256_ps(_mm256_xor_si256(
+                equal,
+                _mm256_set1_epi32(-1),
+            )))
+        })
+    }
+
+    #[inline(always)]
+    fn any(mask: Mask) -> bool {
+        avx2!(_mm256_movemask_ps(mask.0)) != 0
+    }
+
+    #[inline(always)]
+    fn choose(mask: Mask, yes: Self, no: Self) -> Self {
+        F32x8(avx2!(_mm256_blendv_ps(no.0, yes.0, mask.0)))
+    }
+
+    #[inline(always)]
+    fn choose_ints(mask: Mask, yes: __m256i, no: __m256i) -> __m256i {
+        avx2!(_mm256_blendv_epi8(no, yes, _mm256_castps_si256(mask.0)))
+    }
+}
+
+impl BitAnd for Mask {
+    type Output = Self;
+    #[inline(always)]
+    fn bitand(self, other: Self) -> Self {
+        Mask(avx2!(_mm256_and_ps(self.0, other.0)))
+    }
+}
+
+impl Add for F32x8 {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        F32x8(avx2!(_mm256_add_ps(self.0, other.0)))
+    }
+}
+
+impl Sub for F32x8 {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        F32x8(avx2!(_mm256_sub_ps(self.0, other.0)))
+    }
+}
+
+impl Mul for F32x8 {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        F32x8(avx2!(_mm256_mul_ps(self.0, other.0)))
+    }
+}
+
+impl Div for F32x8 {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        F32x8(avx2!(_mm256_div_ps(self.0, other.0)))
+    }
+}
+
+impl Neg for F32x8 {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        F32x8(avx2!(_mm256_xor_ps(_mm256_set1_ps(-0.0), self.0)))
+    }
+}

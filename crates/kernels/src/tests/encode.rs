@@ -1,0 +1,71 @@
+//! Encoders of every instruction set give the bytes of the plain ones.
+
+use gristmill_quant::TensorType;
+
+use super::{Random, tables};
+
+/// Rows with ordinary numbers, and with all that makes a search go astray.
+fn rows(random: &mut Random, row_len: usize) -> Vec<(&'static str, Vec<f32>)> {
+    let uniform = random.floats(row_len);
+    let with = |change: &dyn Fn(usize, f32) -> f32| {
+        let changed = uniform.iter().enumerate().map(|(i, &x)| change(i, x));
+        changed.collect::<Vec<f32>>()
+    };
+    // Finite, as a quantizer's input is: what a NaN becomes depends on which of two a sum keeps.
+    let any_bits = std::iter::repeat_with(|| f32::from_bits(random.bits() as u32));
+    let any_bits = any_bits.filter(|x| x.is_finite()).take(row_len).collect();
+    vec![
+        ("uniform", uniform.clone()),
+        ("tails", with(&|_, x| x * x * x * 4.0)),
+        ("positive", with(&|_, x| x.abs() + 0.5)),
+        ("negative", with(&|_, x| -x.abs() - 0.5)),
+        ("constant", vec![0.37; row_len]),
+        ("zero", vec![0.0; row_len]),
+        (
+            "signed zeros",
+            with(&|_, x| if x > 0.0 { 0.0 } else { -0.0 }),
+        ),
+        ("ties", with(&|_, x| (x * 8.0).round() / 2.0)),
+        ("sparse", with(&|i, x| if i % 37 == 0 { x } else { 0.0 })),
+        ("outlier", with(&|i, x| if i % 64 == 5 { 300.0 } else { x })),
+        ("tiny", with(&|_, x| x * 1e-30)),
+        ("subnormal", with(&|_, x| x * 1e-40)),
+        ("huge", with(&|_, x| x * 1e30)),
+        ("any bits", any_bits),
+    ]
+}
+
+#[test]
+fn bytes_are_those_of_the_plain_encoder() {
+    let mut random = Random::new(11);
+    let mut n_compared = 0;
+    for table in tables() {
+        for ty in TensorType::all().filter(|ty| ty.can_encode()) {
+            let encode = table.encoders.iter().find(|kernel| kernel.ty == ty);
+            let Some(encode) = encode else { continue };
+            // 288 and 544 leave blocks over where eight go side by side.
+            for row_len in [32, 256, 288, 544, 1024] {
+                if ty.row_bytes(row_len as u64).is_err() {
+                    continue;
+                }
+                let weights: Vec<f32> = random.floats(row_len).iter().map(|w| w * w).collect();
+                for (name, x) in rows(&mut random, row_len) {
+                    for importance in [None, Some(&weights[..])] {
+                        let size = ty.row_bytes(row_len as u64).unwrap() as usize;
+                        let (mut plain, mut fast) = (vec![0; size], vec![0; size]);
+                        ty.encode(&x, row_len, importance, &mut plain).unwrap();
+                        (encode.run)(&x, row_len, importance, &mut fast);
+                        let weighted = importance.is_some();
+                        let isa = table.isa;
+                        assert!(
+                            plain == fast,
+                            "{isa:?} {ty} {name} {row_len} weighted: {weighted}"
+                        );
+                        n_compared += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!("{n_compared} rows encoded");
+}
