@@ -1,5 +1,6 @@
 //! What loading tells.
 
+use gristmill_gguf::FileType;
 use gristmill_tokenizer::Tokenizer;
 
 use crate::cache::CacheTypes;
@@ -18,8 +19,8 @@ pub struct LoadReport {
     pub file_bytes: u64,
     /// Number of files.
     pub n_shards: usize,
-    /// `general.file_type`: the recipe's number, if the file states one.
-    pub file_type: Option<u32>,
+    /// The recipe, if the file states one.
+    pub recipe: Option<FileType>,
     /// Names of the tensor types with the number of tensors and bytes, by bytes falling.
     pub types: Vec<(&'static str, usize, u64)>,
     /// Positions of the context.
@@ -63,7 +64,7 @@ impl LoadReport {
             n_parameters: model.n_parameters(),
             file_bytes: model.file().size(),
             n_shards: model.file().shards().len(),
-            file_type: metadata.u32("general.file_type").ok().flatten(),
+            recipe: metadata.u32("general.file_type").ok().flatten().map(FileType::from_id),
             weight_bytes: types.iter().map(|&(_, _, bytes)| bytes).sum(),
             types: types
                 .into_iter()

@@ -203,10 +203,12 @@ pub fn report(report: &LoadReport, verbose: bool) {
         report.architecture,
         report.n_parameters as f64 / 1e6
     );
+    let recipe = report.recipe.and_then(|recipe| recipe.name);
     eprintln!(
-        "file: {:.1} MiB in {} part(s), tensors {}",
+        "file: {:.1} MiB in {} part(s), recipe {}: {} tensors",
         mib(report.file_bytes),
         report.n_shards,
+        recipe.unwrap_or("not stated"),
         types.join(", ")
     );
     eprintln!(
