@@ -12,3 +12,5 @@ mod harness;
 mod real;
 #[path = "main/regression.rs"]
 mod regression;
+#[path = "main/run.rs"]
+mod run;

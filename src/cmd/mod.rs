@@ -94,6 +94,8 @@ impl Command {
             .long_about(None)
             .version(crate::version::text())
             .allow_negative_numbers(true)
+            // As for the reference, the last one counts: scripts add flags to a line of defaults.
+            .args_override_self(true)
             .after_help(format!(
                 "Examples:\n{}{}",
                 examples.join("\n"),

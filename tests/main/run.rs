@@ -1,0 +1,290 @@
+//! `run` and `logits` on a tiny model of the golden data: random weights, a real vocabulary and chat template.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use crate::harness::Workplace;
+
+/// The golden model, or none with a loud word (an error on CI).
+fn model() -> Option<PathBuf> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/golden");
+    let golden = std::env::var_os("GRISTMILL_GOLDEN").map_or(default, PathBuf::from);
+    let path = golden.join("convert/llama/llama-f32.gguf");
+    if path.is_file() {
+        return path.canonicalize().ok();
+    }
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "golden data absent: {}",
+        path.display()
+    );
+    eprintln!("golden data absent: {}", path.display());
+    None
+}
+
+/// Runs `run` on the model with these words and this standard input.
+fn run_with(words: &[&str], input: &[u8]) -> Option<Output> {
+    let model = model()?;
+    let place = Workplace::new();
+    let mut child = place
+        .command("gristmill")
+        .args(["run", "-m"])
+        .arg(&model)
+        .args(["-t", "1", "-c", "256", "--temp", "0"])
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    // a run that needs no input may be gone before it is written
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    Some(child.wait_with_output().expect("the binary ends"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json_of(words: &[&str]) -> Option<serde_json::Value> {
+    let words = [words, &["--output-format", "json", "-no-cnv"]].concat();
+    let output = run_with(&words, b"")?;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).expect("the output is JSON"))
+}
+
+#[test]
+fn logits_are_a_numpy_file_within_1e_4_of_the_models_authors() {
+    let Some(model) = model() else { return };
+    let place = Workplace::new();
+    let folder = model.parent().expect("it lies in a folder");
+    let meta = std::fs::read(folder.join("meta.json")).expect("it is there");
+    let meta: serde_json::Value = serde_json::from_slice(&meta).expect("it is JSON");
+    let ids = meta["token_ids"].as_array().expect("it lists ids");
+    let tokens: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let path = model.to_string_lossy();
+    let words = [
+        "gristmill",
+        "logits",
+        &path,
+        "--tokens",
+        &tokens.join(","),
+        "--output",
+        "out.npy",
+    ];
+    assert_eq!(place.run_words(&words), "exit: 0");
+    let found = std::fs::read(place.path("out.npy")).expect("it was written");
+    let expected = std::fs::read(folder.join("logits.npy")).expect("it is there");
+    assert_eq!(found[..128], expected[..128], "the headers agree");
+    let values = |bytes: &[u8]| -> Vec<f32> {
+        let chunks = bytes[128..].chunks_exact(4);
+        chunks
+            .map(|value| f32::from_le_bytes(value.try_into().expect("four bytes")))
+            .collect()
+    };
+    let pairs = values(&found).into_iter().zip(values(&expected));
+    let difference = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(difference <= 1e-4, "largest difference {difference:e}");
+    println!(
+        "golden: logits of {} positions through the binary",
+        tokens.len()
+    );
+    assert!(
+        place.run_words(&words).contains("out.npy"),
+        "an existing file is refused"
+    );
+}
+
+#[test]
+fn case_b72_a_seed_says_the_same_twice_and_is_reported() {
+    let words = ["-p", "Once", "-n", "12", "--temp", "1.5", "--seed", "7"];
+    let Some(first) = json_of(&words) else { return };
+    assert_eq!(first["ids"], json_of(&words).expect("it ran before")["ids"]);
+    assert_eq!(first["seed"], 7);
+    let fresh = json_of(&["-p", "Once", "-n", "2", "--temp", "1.5"]).expect("it ran before");
+    assert_ne!(fresh["seed"], u32::MAX);
+}
+
+#[test]
+fn case_b73_exactly_as_many_tokens_as_asked_for() {
+    for n in [0, 1, 2, 5] {
+        let Some(answer) = json_of(&["-p", "Once", "--ignore-eos", "-n", &n.to_string()]) else {
+            return;
+        };
+        assert_eq!(answer["ids"].as_array().expect("a list").len(), n);
+        assert_eq!(answer["stop"], "length");
+    }
+    let full = json_of(&["-p", "Once", "--ignore-eos", "-n", "-2"]).expect("it ran before");
+    let n_prompt = full["prompt_ids"].as_array().expect("a list").len();
+    assert_eq!(
+        full["ids"].as_array().expect("a list").len() + n_prompt,
+        256
+    );
+    assert_eq!(full["stop"], "context");
+    let wrong = run_with(&["-p", "Once", "-n", "-3"], b"").expect("it ran before");
+    assert_eq!(wrong.status.code(), Some(1));
+}
+
+#[test]
+fn case_b73_the_end_of_input_is_a_clean_end() {
+    let Some(nothing) = run_with(&["--log-disable"], b"") else {
+        return;
+    };
+    assert_eq!((nothing.status.code(), nothing.stdout.len()), (Some(0), 0));
+    // two whole lines and half a one are three messages
+    let answers = run_with(&["-n", "3"], b"Hello\n\nAgain\nHalf").expect("it ran before");
+    assert_eq!(answers.status.code(), Some(0), "{}", text(&answers.stderr));
+    assert_eq!(
+        text(&answers.stderr).matches("Generation:").count(),
+        3,
+        "{}",
+        text(&answers.stderr)
+    );
+}
+
+#[test]
+fn a_prompt_without_a_terminal_ends_after_its_answer() {
+    let Some(once) = run_with(&["-p", "Hello", "-n", "3"], b"more\nand more\n") else {
+        return;
+    };
+    assert_eq!(text(&once.stderr).matches("Generation:").count(), 1);
+    let chat =
+        run_with(&["-p", "Hello", "-n", "3", "-cnv"], b"more\nand more\n").expect("it ran before");
+    assert_eq!(text(&chat.stderr).matches("Generation:").count(), 3);
+    let one = run_with(&["-n", "3", "-st"], b"more\nand more\n").expect("it ran before");
+    assert_eq!(text(&one.stderr).matches("Generation:").count(), 1);
+}
+
+#[test]
+fn case_b69_a_prompt_larger_than_the_context_is_refused_with_both_numbers() {
+    let long = "word ".repeat(400);
+    let Some(refused) = run_with(&["-no-cnv", "-p", &long, "--log-disable"], b"") else {
+        return;
+    };
+    let message = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        message.contains("the context holds 256") && message.contains("hint: "),
+        "{message}"
+    );
+}
+
+#[test]
+fn case_b55_escapes_are_processed_only_when_asked_for() {
+    let place = Workplace::new();
+    let file = place.write("prompt.txt", "a\\nb\n");
+    let file = file.to_string_lossy();
+    let Some(plain) = json_of(&["-n", "0", "-p", "a\\nb"]) else {
+        return;
+    };
+    let escaped = json_of(&["-n", "0", "-e", "-p", "a\\nb"]).expect("it ran before");
+    let broken = json_of(&["-n", "0", "-p", "a\nb"]).expect("it ran before");
+    let from_file = json_of(&["-n", "0", "-e", "-f", &file]).expect("it ran before");
+    assert_ne!(plain["prompt_ids"], escaped["prompt_ids"]);
+    assert_eq!(broken["prompt_ids"], escaped["prompt_ids"]);
+    assert_eq!(plain["prompt_ids"], from_file["prompt_ids"]);
+}
+
+#[test]
+fn gpu_flags_change_nothing_and_say_so() {
+    let words = [
+        "-no-cnv", "-p", "Once", "-n", "2", "-ngl", "99", "-sm", "layer",
+    ];
+    let Some(output) = run_with(&words, b"") else {
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stderr)
+            .matches("no GPU backend is built in")
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn case_b59_a_template_that_cannot_be_parsed_is_refused_by_line() {
+    let words = [
+        "-p",
+        "Hi",
+        "--chat-template",
+        "x\n{% frob %}",
+        "--log-disable",
+    ];
+    let Some(output) = run_with(&words, b"") else {
+        return;
+    };
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        message.contains("line 2") && message.contains("frob"),
+        "{message}"
+    );
+}
+
+#[test]
+fn case_b58_a_template_refuses_in_its_own_words() {
+    let template =
+        "{% if messages[0].role == 'system' %}{{ raise_exception('no system here') }}{% endif %}Q";
+    let words = [
+        "-p",
+        "Hi",
+        "-sys",
+        "S",
+        "--chat-template",
+        template,
+        "--log-disable",
+    ];
+    let Some(output) = run_with(&words, b"") else {
+        return;
+    };
+    assert!(
+        text(&output.stderr).contains("no system here"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn case_b73_ctrl_c_stops_the_answer_and_a_second_one_leaves() {
+    let Some(model) = model() else { return };
+    let place = Workplace::new();
+    let mut child = place
+        .command("gristmill")
+        .args(["run", "-m"])
+        .arg(&model)
+        .args([
+            "-no-cnv",
+            "-p",
+            "Once",
+            "--ignore-eos",
+            "-c",
+            "100000",
+            "-t",
+            "1",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut out = child.stdout.take().expect("it is piped");
+    let mut first = [0; 16];
+    std::io::Read::read_exact(&mut out, &mut first).expect("it answers");
+    let id = child.id().to_string();
+    std::process::Command::new("kill")
+        .args(["-INT", &id])
+        .status()
+        .expect("kill is there");
+    drop(std::io::copy(&mut out, &mut std::io::sink()));
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(
+        text(&output.stderr).contains("stopped by interrupted"),
+        "{}",
+        text(&output.stderr)
+    );
+}
