@@ -3,8 +3,7 @@
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
-use anyhow::Context as _;
-use gristmill_engine::{CacheTypes, EngineError, LoadOptions, Model, all_logits, npy};
+use gristmill_engine::{CacheTypes, EngineError, LoadOptions, all_logits, npy};
 use gristmill_gguf::{OutputFile, WriteOptions};
 
 use super::{Invocation, Run};
@@ -55,9 +54,7 @@ impl Run for Logits {
             cache: CacheTypes::F32,
             n_ubatch: self.ubatch_size,
         };
-        let file = gristmill_gguf::Model::open(&self.model)?;
-        let model = Model::load(file, &options)
-            .with_context(|| format!("{}: cannot load it", self.model.display()))?;
+        let model = super::run::open(&self.model, &options)?;
         let (n_rows, n_columns) = (self.tokens.len(), model.n_vocab());
         let bytes = (n_rows as u64)
             .saturating_mul(n_columns as u64 * 4)

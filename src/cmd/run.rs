@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use gristmill_engine::chat::{ChatTemplate, builtin};
-use gristmill_engine::{LoadOptions, LoadReport, Model, Session, raw_prompt};
+use gristmill_engine::{EngineError, LoadOptions, LoadReport, Model, Session, raw_prompt};
 
 use super::{Invocation, Run as Command};
 use crate::failure::Hint;
@@ -114,10 +114,17 @@ impl Command for Run {
     }
 }
 
-fn load(path: &std::path::Path, options: &LoadOptions, quiet: bool) -> anyhow::Result<Arc<Model>> {
+/// Opens and loads a model; errors name the file once.
+pub(super) fn open(path: &std::path::Path, options: &LoadOptions) -> anyhow::Result<Arc<Model>> {
     let file = gristmill_gguf::Model::open(path)?;
-    let model = Model::load(file, options)
-        .with_context(|| format!("{}: cannot load it", path.display()))?;
+    Model::load(file, options).map_err(|error| match error {
+        EngineError::Gguf(_) => error.into(),
+        error => anyhow::Error::new(error).context(format!("{}: cannot load it", path.display())),
+    })
+}
+
+fn load(path: &std::path::Path, options: &LoadOptions, quiet: bool) -> anyhow::Result<Arc<Model>> {
+    let model = open(path, options)?;
     if !quiet {
         let warnings = model.tokenizer().warnings().iter();
         warnings.for_each(|warning| eprintln!("warning: {warning}"));

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use gristmill_engine::chat::{ChatTemplate, Message, RenderInput};
+use gristmill_engine::sampling::RANDOM_SEED;
 use gristmill_engine::{EngineError, GenerateOptions, Session, StopReason, chat_prompt};
 
 use super::flags::ChatFlags;
@@ -128,8 +129,11 @@ impl<'a> Chat<'a> {
                     .rposition(|message| message.role == "user");
                 if let Some(last) = last {
                     self.messages.truncate(last + 1);
-                    // the same seed would say the same again
-                    self.options.sampling.seed = self.options.sampling.seed.wrapping_add(1);
+                    let seed = &mut self.options.sampling.seed;
+                    if *seed != RANDOM_SEED {
+                        // the same seed would say the same again
+                        *seed = seed.wrapping_add(1);
+                    }
                     return Next::Answer;
                 }
                 eprintln!("there is nothing to answer yet");
