@@ -64,7 +64,11 @@ impl LoadReport {
             n_parameters: model.n_parameters(),
             file_bytes: model.file().size(),
             n_shards: model.file().shards().len(),
-            recipe: metadata.u32("general.file_type").ok().flatten().map(FileType::from_id),
+            recipe: metadata
+                .u32("general.file_type")
+                .ok()
+                .flatten()
+                .map(FileType::from_id),
             weight_bytes: types.iter().map(|&(_, _, bytes)| bytes).sum(),
             types: types
                 .into_iter()
