@@ -113,7 +113,7 @@ impl Plan {
     /// Returns what the user should know.
     ///
     /// # Errors
-    /// Those of [`recipe::plan`](crate::recipe::plan), and of [`quantize::check_plan`](crate::quantize).
+    /// Those of `recipe::plan`, and of `quantize::check_plan`.
     pub fn apply(
         &mut self,
         recipe: &'static Recipe,

@@ -37,9 +37,9 @@ pub struct AttentionShape {
 pub struct AttentionBatch<'a> {
     /// Queries [key_dim, n_head, n_tokens].
     pub q: &'a [f32],
-    /// Position of each token in its sequence [n_tokens].
+    /// Position of each token in its sequence `[n_tokens]`.
     pub positions: &'a [i32],
-    /// Column of the page table of each token [n_tokens].
+    /// Column of the page table of each token `[n_tokens]`.
     pub sequences: &'a [i32],
     /// Page numbers [max_pages, n_sequences]: page p of a sequence holds its positions from p * page_len.
     pub page_table: &'a [i32],

@@ -147,7 +147,7 @@ pub fn softcap_assign(x: &mut [f32], cap: f32) {
     (kernels().vector.softcap)(x, cap);
 }
 
-/// Rotates the pairs (x[2i], x[2i + 1]) of one head by the angles whose cosines and sines are given.
+/// Rotates the pairs `(x[2i], x[2i + 1])` of one head by the angles whose cosines and sines are given.
 ///
 /// `cos` and `sin` have one entry per pair; elements beyond 2 * cos.len() stay as they are.
 pub fn rope_normal(x: &mut [f32], cos: &[f32], sin: &[f32]) {
@@ -155,7 +155,7 @@ pub fn rope_normal(x: &mut [f32], cos: &[f32], sin: &[f32]) {
     (kernels().vector.rope_normal)(&mut x[..2 * pairs], &cos[..pairs], &sin[..pairs]);
 }
 
-/// Rotates the pairs (x[i], x[i + cos.len()]) of one head by the angles whose cosines and sines are given.
+/// Rotates the pairs `(x[i], x[i + cos.len()])` of one head by the angles whose cosines and sines are given.
 ///
 /// `cos` and `sin` have one entry per pair; elements beyond 2 * cos.len() stay as they are.
 pub fn rope_neox(x: &mut [f32], cos: &[f32], sin: &[f32]) {

@@ -1,7 +1,7 @@
 //! Recipes: which tensor of a model gets which type.
 //!
-//! A recipe is one line of [`RECIPES`]: name, number in the file, default type, and a [`Mix`](mix::Mix), the
-//! table of exceptions. [`plan`] applies a recipe to the tensors of a model.
+//! A recipe is one line of [`RECIPES`]: name, number in the file, default type, and a `Mix`, the
+//! table of exceptions. [`plan()`] applies a recipe to the tensors of a model.
 
 mod mix;
 mod plan;
