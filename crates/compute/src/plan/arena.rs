@@ -6,12 +6,6 @@ use crate::ComputeError;
 /// Places start at multiples of 64 bytes, so that no two values share a cache line.
 const ALIGNMENT: usize = 64 / size_of::<f32>();
 
-/// A value that needs a place.
-pub struct Occupant {
-    /// Its f32 elements.
-    pub len: usize,
-}
-
 /// Free gaps of an arena that grows at its end.
 #[derive(Clone, Debug, Default)]
 pub struct ArenaPacker {
@@ -26,10 +20,10 @@ impl ArenaPacker {
         self.len
     }
 
-    /// Gives an occupant the smallest gap that holds it, else room at the end.
-    pub fn place(&mut self, occupant: Occupant) -> Result<Location, ComputeError> {
+    /// Gives `n` elements the smallest gap that holds them, else room at the end.
+    pub fn place(&mut self, n: usize) -> Result<Location, ComputeError> {
         let too_large = ComputeError::TooLarge { what: "arena" };
-        let Some(len) = occupant.len.checked_next_multiple_of(ALIGNMENT) else {
+        let Some(len) = n.checked_next_multiple_of(ALIGNMENT) else {
             return Err(too_large);
         };
         if len == 0 {
@@ -60,10 +54,7 @@ impl ArenaPacker {
                 offset
             }
         };
-        Ok(Location {
-            offset,
-            len: occupant.len,
-        })
+        Ok(Location { offset, len: n })
     }
 
     /// Takes a place back.
@@ -92,7 +83,7 @@ mod tests {
     use super::*;
 
     fn place(packer: &mut ArenaPacker, len: usize) -> Location {
-        packer.place(Occupant { len }).expect("fits")
+        packer.place(len).expect("fits")
     }
 
     #[test]
@@ -137,6 +128,6 @@ mod tests {
         let mut packer = ArenaPacker::default();
         assert_eq!(place(&mut packer, 0), Location::default());
         assert_eq!(packer.len(), 0);
-        assert!(packer.place(Occupant { len: usize::MAX }).is_err());
+        assert!(packer.place(usize::MAX).is_err());
     }
 }

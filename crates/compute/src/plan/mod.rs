@@ -6,7 +6,7 @@ mod schedule;
 
 use crate::input::InputLimits;
 use crate::{Backend, BatchShape, ComputeError, Graph, Op, Shape};
-use arena::{ArenaPacker, Occupant};
+use arena::ArenaPacker;
 use schedule::{Event, Schedule};
 use std::sync::Arc;
 
@@ -172,7 +172,7 @@ fn pack(graph: &Graph, schedule: &Schedule, n_devices: usize) -> Result<Packed, 
                 moved[operand] = true;
                 locations[operand]
             }
-            None => packer.place(Occupant { len: instance.len })?,
+            None => packer.place(instance.len)?,
         };
         for &read in reads.iter().chain([&result]) {
             let ended = schedule.instances[read].last_use <= time && !moved[read];

