@@ -98,6 +98,18 @@ impl Checkpoint {
         matrices.map(|tensor| tensor.entry.dtype).next()
     }
 
+    /// Every file that is part of the checkpoint, none of which an output may replace: all of the folder but GGUF files.
+    pub fn inputs(&self) -> Vec<PathBuf> {
+        let weights = self.files.iter().map(|file| file.path().to_owned());
+        let beside = fs::read_dir(&self.folder).into_iter().flatten();
+        let beside = beside.filter_map(|entry| Some(entry.ok()?.path()));
+        let beside =
+            beside.filter(|path| path.extension().is_none_or(|extension| extension != "gguf"));
+        weights
+            .chain(beside.filter(|path| path.is_file()))
+            .collect()
+    }
+
     /// The 16-bit type that loses least: that of the first matrix that has one, else F16.
     pub fn half_dtype(&self) -> Dtype {
         self.first_half().unwrap_or(Dtype::F16)

@@ -199,11 +199,7 @@ fn write(
     path: &std::path::Path,
     progress: Progress<'_>,
 ) -> Result<u64, ConvertError> {
-    let inputs = checkpoint
-        .files
-        .iter()
-        .map(|file| file.path().to_owned())
-        .collect();
+    let inputs = checkpoint.inputs();
     let write_options = WriteOptions {
         force: options.force,
         inputs,

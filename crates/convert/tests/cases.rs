@@ -230,6 +230,20 @@ fn a_dry_run_writes_nothing_and_knows_the_size() {
     options.force = true;
     convert(&options, &mut |_| {}).unwrap();
     assert!(fs::read(&done.path).unwrap() != before);
+    // A file of the checkpoint is never replaced.
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let kept = fs::read(fixture.path(name)).unwrap();
+        options.output = Some(fixture.path(name));
+        let error = convert(&options, &mut |_| {}).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ConvertError::Gguf(gristmill_gguf::Error::OutputIsInput { .. })
+            ),
+            "{error}"
+        );
+        assert!(fs::read(fixture.path(name)).unwrap() == kept);
+    }
 }
 
 /// Case B26.
