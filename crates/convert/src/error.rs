@@ -275,7 +275,7 @@ pub enum ConvertError {
         ty: TensorType,
     },
     /// Types of so few bits that they are garbage without an importance matrix.
-    #[error("this quantization requires an importance matrix ({} tensors, the first is {:?})", .tensors.len(), .tensors.first())]
+    #[error("this quantization requires an importance matrix ({} tensors, the first is {:?})", .tensors.len(), .tensors.first().map_or("", String::as_str))]
     ImportanceRequired {
         /// All tensors concerned.
         tensors: Vec<String>,
@@ -297,7 +297,7 @@ pub enum ConvertError {
         tensor: String,
     },
     /// A tensor had to take another type although fallbacks were forbidden.
-    #[error("{} tensors have rows that do not fit the recipe (the first is {:?})", .tensors.len(), .tensors.first())]
+    #[error("{} tensors have rows that do not fit the recipe (the first is {:?})", .tensors.len(), .tensors.first().map_or("", String::as_str))]
     FallbackForbidden {
         /// All tensors concerned.
         tensors: Vec<String>,
@@ -365,7 +365,7 @@ impl ConvertError {
                 "quantize the F16, BF16 or F32 file again; `--allow-requantize` accepts the added loss"
             }
             ConvertError::ImportanceRequired { .. } => {
-                "pass an importance matrix with `--imatrix FILE`, or choose a recipe of more bits"
+                "choose a recipe of more bits: importance matrices are not read yet"
             }
             ConvertError::ImportanceLength { .. } => {
                 "the importance matrix was made with another model"
