@@ -23,7 +23,7 @@ pub(crate) struct Cursor<'a> {
 /// A number of fixed width in either byte order.
 pub(crate) trait Number: Sized + Copy {
     fn read(bytes: &[u8], endian: Endian) -> Option<Self>;
-    fn write_little(self, out: &mut Vec<u8>);
+    fn write(self, endian: Endian, out: &mut Vec<u8>);
 }
 
 macro_rules! numbers {
@@ -36,8 +36,11 @@ macro_rules! numbers {
                     Endian::Big => <$type>::from_be_bytes(bytes),
                 })
             }
-            fn write_little(self, out: &mut Vec<u8>) {
-                out.extend_from_slice(&self.to_le_bytes());
+            fn write(self, endian: Endian, out: &mut Vec<u8>) {
+                out.extend_from_slice(&match endian {
+                    Endian::Little => self.to_le_bytes(),
+                    Endian::Big => self.to_be_bytes(),
+                });
             }
         }
     )*};

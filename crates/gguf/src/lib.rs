@@ -11,6 +11,7 @@ mod byte_order;
 mod cursor;
 mod diagnose;
 mod directory;
+mod encode;
 mod error;
 mod file;
 mod file_type;

@@ -81,6 +81,21 @@ impl Metadata {
         Some(value)
     }
 
+    /// Gives an entry another key; value and place stay. Returns whether that was done: not where
+    /// `from` is missing or `to` is taken.
+    pub fn rename(&mut self, from: &str, to: impl Into<String>) -> bool {
+        let to = to.into();
+        if self.contains(&to) {
+            return false;
+        }
+        let Some(place) = self.places.remove(from) else {
+            return false;
+        };
+        self.entries[place].0.clone_from(&to);
+        self.places.insert(to, place);
+        true
+    }
+
     /// Keeps only the entries for which `keep` says so, in order.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Value) -> bool) {
         self.entries.retain(|(key, value)| keep(key, value));

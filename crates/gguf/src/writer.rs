@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use gristmill_quant::TensorType;
 
-use crate::cursor::Number;
+use crate::cursor::Endian;
 use crate::directory::{self, tensor_bytes};
+use crate::encode;
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::metadata::Metadata;
 use crate::output::{OutputFile, WriteOptions};
-use crate::value::{Array, Value};
+use crate::value::Value;
 
 /// The version of the container that is written.
 const VERSION: u32 = 3;
@@ -258,27 +259,29 @@ fn head(
     sizes: &[u64],
     alignment: u64,
 ) -> Result<Vec<u8>> {
+    let endian = Endian::Little;
     let mut out = Vec::new();
-    out.extend_from_slice(b"GGUF");
-    VERSION.write_little(&mut out);
-    (tensors.len() as u64).write_little(&mut out);
-    (metadata.len() as u64).write_little(&mut out);
+    encode::start(
+        VERSION,
+        tensors.len() as u64,
+        metadata.len() as u64,
+        endian,
+        &mut out,
+    );
     for (key, value) in metadata.iter() {
         check_entry(path, key, value)?;
-        string(key.as_bytes(), &mut out);
-        value.value_type().id().write_little(&mut out);
-        write_value(value, &mut out);
+        encode::entry(key, value, endian, &mut out);
     }
     let mut offset = 0u64;
     for (tensor, bytes) in tensors.iter().zip(sizes) {
-        string(tensor.name.as_bytes(), &mut out);
-        (tensor.dims.len() as u32).write_little(&mut out);
-        tensor
-            .dims
-            .iter()
-            .for_each(|dim| dim.write_little(&mut out));
-        tensor.ty.id().write_little(&mut out);
-        offset.write_little(&mut out);
+        encode::tensor(
+            &tensor.name,
+            &tensor.dims,
+            tensor.ty,
+            offset,
+            endian,
+            &mut out,
+        );
         // The sum was checked with the plan.
         offset += bytes.next_multiple_of(alignment);
     }
@@ -288,7 +291,7 @@ fn head(
 }
 
 /// What a reader would refuse is not written.
-fn check_entry(path: &Path, key: &str, value: &Value) -> Result<()> {
+pub(crate) fn check_entry(path: &Path, key: &str, value: &Value) -> Result<()> {
     let bad = |reason| {
         Err(Error::BadEntry {
             path: path.to_owned(),
@@ -312,50 +315,5 @@ fn check_entry(path: &Path, key: &str, value: &Value) -> Result<()> {
             limits::ARRAY_ITEMS
         )),
         _ => Ok(()),
-    }
-}
-
-fn string(bytes: &[u8], out: &mut Vec<u8>) {
-    (bytes.len() as u64).write_little(out);
-    out.extend_from_slice(bytes);
-}
-
-fn write_value(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::U8(value) => value.write_little(out),
-        Value::I8(value) => value.write_little(out),
-        Value::U16(value) => value.write_little(out),
-        Value::I16(value) => value.write_little(out),
-        Value::U32(value) => value.write_little(out),
-        Value::I32(value) => value.write_little(out),
-        Value::F32(value) => value.write_little(out),
-        Value::U64(value) => value.write_little(out),
-        Value::I64(value) => value.write_little(out),
-        Value::F64(value) => value.write_little(out),
-        Value::Bool(value) => out.push((*value).into()),
-        Value::String(text) => string(text.as_bytes(), out),
-        Value::Array(array) => write_array(array, out),
-    }
-}
-
-fn write_array(array: &Array, out: &mut Vec<u8>) {
-    fn all<T: Number>(items: &[T], out: &mut Vec<u8>) {
-        items.iter().for_each(|item| item.write_little(out));
-    }
-    array.element_type().id().write_little(out);
-    (array.len() as u64).write_little(out);
-    match array {
-        Array::U8(items) => all(items, out),
-        Array::I8(items) => all(items, out),
-        Array::U16(items) => all(items, out),
-        Array::I16(items) => all(items, out),
-        Array::U32(items) => all(items, out),
-        Array::I32(items) => all(items, out),
-        Array::F32(items) => all(items, out),
-        Array::U64(items) => all(items, out),
-        Array::I64(items) => all(items, out),
-        Array::F64(items) => all(items, out),
-        Array::Bool(items) => items.iter().for_each(|&item| out.push(item.into())),
-        Array::String(strings) => strings.iter().for_each(|bytes| string(bytes, out)),
     }
 }

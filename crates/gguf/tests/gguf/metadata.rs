@@ -183,3 +183,20 @@ fn types_have_their_numbers_and_names() {
     assert_eq!(array.get(0), Some(Value::String(Text::from("x"))));
     assert_eq!(Value::from(array).type_name(), "ARRAY of STRING");
 }
+
+#[test]
+fn a_renamed_entry_keeps_its_place_and_value() {
+    let mut metadata = Metadata::new();
+    for (key, value) in [("a", 1u32), ("b", 2), ("c", 3)] {
+        metadata.set(key, value);
+    }
+    assert!(metadata.rename("b", "x.b"));
+    assert!(!metadata.rename("b", "y") && !metadata.rename("a", "c"));
+    let entries: Vec<(&str, u32)> = metadata
+        .iter()
+        .map(|(key, value)| (key, value.as_integer().unwrap() as u32))
+        .collect();
+    assert_eq!(entries, [("a", 1), ("x.b", 2), ("c", 3)]);
+    assert_eq!(metadata.required_u32("x.b").unwrap(), 2);
+    assert!(!metadata.contains("b"));
+}
