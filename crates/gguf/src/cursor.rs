@@ -5,12 +5,30 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// The order of the bytes in a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Endian {
+    #[default]
     /// Least significant byte first: nearly every file.
     Little,
     /// Most significant byte first: files for IBM Z and other such machines.
     Big,
+}
+
+impl Endian {
+    /// The order of this machine.
+    pub const NATIVE: Endian = if cfg!(target_endian = "big") {
+        Endian::Big
+    } else {
+        Endian::Little
+    };
+
+    /// The order as one word: `little` or `big`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Endian::Little => "little",
+            Endian::Big => "big",
+        }
+    }
 }
 
 pub(crate) struct Cursor<'a> {

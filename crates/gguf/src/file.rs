@@ -38,15 +38,22 @@ impl File {
     /// Every fault has its own [`Error`] variant; see there.
     pub fn open(path: &Path) -> Result<File> {
         let region = map(path)?;
-        File::of_region(region, path)
+        File::of_region(region, path, true)
+    }
+
+    /// Opens and validates a file of whichever byte order in the time that its metadata takes: the data of a
+    /// big-endian file stays as it is stored, so [`File::data`] is to be read with [`File::endian`] in mind.
+    pub(crate) fn open_stored(path: &Path) -> Result<File> {
+        let region = map(path)?;
+        File::of_region(region, path, false)
     }
 
     /// Validates bytes in memory as a file; `path` is only a name for messages.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<File> {
-        File::of_region(Mapping::of_bytes(bytes), path)
+        File::of_region(Mapping::of_bytes(bytes), path, true)
     }
 
-    fn of_region(mut region: Mapping, path: &Path) -> Result<File> {
+    fn of_region(mut region: Mapping, path: &Path, turn: bool) -> Result<File> {
         let Parsed {
             version,
             endian,
@@ -58,8 +65,8 @@ impl File {
         let data_offset = directory::data_offset(directory_end, tensors.len(), alignment);
         let size = region.as_ref().len() as u64;
         let tensors = directory::validate(tensors, path, alignment, data_offset, size)?;
-        if endian == Endian::Big {
-            region = byte_order::to_little(region, data_offset, &tensors, path)?;
+        if endian == Endian::Big && turn {
+            region = byte_order::to_little(region, data_offset, &tensors);
         }
         let places = tensors
             .iter()

@@ -8,6 +8,7 @@
 //! memory before it was compared with the bytes that are there.
 
 mod byte_order;
+mod copy;
 mod cursor;
 mod diagnose;
 mod directory;
@@ -18,15 +19,20 @@ mod file_type;
 mod kind;
 pub mod limits;
 mod mapping;
+mod merge;
 mod metadata;
 mod model;
 mod output;
 mod parse;
+mod shard_writer;
 mod shards;
+mod source;
+mod split;
 mod summary;
 mod value;
 mod writer;
 
+pub use copy::{Event, Progress};
 pub use cursor::Endian;
 pub use directory::{TensorInfo, tensor_bytes};
 pub use error::{Error, Result};
@@ -34,10 +40,13 @@ pub use file::File;
 pub use file_type::FileType;
 pub use kind::Kind;
 pub use mapping::Mapping;
+pub use merge::{MergeOptions, MergeReport, merge};
 pub use metadata::Metadata;
 pub use model::{Model, TensorView};
-pub use output::{OutputFile, WriteOptions, remove_partial_outputs, same_file};
+pub use output::{OutputFile, StagedFile, WriteOptions, remove_partial_outputs, same_file};
+pub use shard_writer::{ShardKeys, ShardLimits, ShardPlan, ShardWriter};
 pub use shards::shard_file_name;
+pub use split::{SplitFile, SplitOptions, SplitReport, split};
 pub use summary::{RoleShare, ShardSummary, Summary, TypeShare, role};
 pub use value::{Array, StringArray, Text, Value, ValueType, escape_invalid};
 pub use writer::{TensorPlan, Writer};

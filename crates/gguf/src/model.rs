@@ -43,7 +43,13 @@ impl Model {
     /// Those of [`File::open`], and one for each way in which a set can be wrong. A file of another
     /// kind (vocabulary, imatrix, adapter, …) opens; see [`Model::require_weights`].
     pub fn open(path: &Path) -> Result<Model> {
-        Model::of_shards(shards::open_set(File::open(path)?)?)
+        Model::of_shards(shards::open_set(File::open(path)?, File::open)?)
+    }
+
+    /// Like [`Model::open`], with the data of big-endian files as it is stored; see [`File::open_stored`].
+    pub(crate) fn open_stored(path: &Path) -> Result<Model> {
+        let file = File::open_stored(path)?;
+        Model::of_shards(shards::open_set(file, File::open_stored)?)
     }
 
     /// A model in one file that is already open, be it a shard or not.

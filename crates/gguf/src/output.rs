@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::cursor::Endian;
 use crate::error::{Error, Result};
 
 /// How to treat what is already there.
@@ -18,6 +19,10 @@ pub struct WriteOptions {
     /// Write tensor names that the reference does not load, of more than
     /// [`crate::limits::NAME_BYTES`] bytes.
     pub long_names: bool,
+    /// The byte order of the file. The data that is handed to the writer has to be in it already.
+    pub endian: Endian,
+    /// Pad the header of a file without tensors as well, as the reference does in a shard.
+    pub pad_head: bool,
 }
 
 /// A file that is written under a temporary name in its folder and gets its own name when it is
@@ -26,9 +31,15 @@ pub struct WriteOptions {
 /// Unbuffered: write in large pieces, or through a [`std::io::BufWriter`].
 #[derive(Debug)]
 pub struct OutputFile {
+    file: File,
+    staged: StagedFile,
+}
+
+/// A complete file under its temporary name. Dropped before it is committed, it leaves nothing behind.
+#[derive(Debug)]
+pub struct StagedFile {
     path: PathBuf,
     temporary: PathBuf,
-    file: File,
     force: bool,
     committed: bool,
 }
@@ -77,51 +88,89 @@ impl OutputFile {
         }
         let (file, temporary) = create_temporary(path)?;
         partial.paths.push(temporary.clone());
-        Ok(OutputFile {
+        let staged = StagedFile {
             path: path.to_owned(),
             temporary,
-            file,
             force: options.force,
             committed: false,
-        })
+        };
+        Ok(OutputFile { file, staged })
     }
 
     /// The name that the file will have.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.staged.path
     }
 
     /// Brings the data to the disk and gives the file its name.
-    pub fn commit(mut self) -> Result<()> {
+    pub fn commit(self) -> Result<()> {
+        self.stage()?.commit()
+    }
+
+    /// Brings the data to the disk and closes the file; its name comes later.
+    pub fn stage(self) -> Result<StagedFile> {
         self.file
             .sync_all()
-            .map_err(|source| Error::io(&self.path, "bring the data to the disk", source))?;
-        let mut partial = partial();
-        if partial.closed {
-            return Err(Error::Interrupted {
-                path: self.path.clone(),
-            });
-        }
-        if !self.force && fs::symlink_metadata(&self.path).is_ok() {
-            return Err(Error::OutputExists {
-                path: self.path.clone(),
-            });
-        }
-        fs::rename(&self.temporary, &self.path)
-            .map_err(|source| Error::io(&self.path, "rename the file", source))?;
-        self.committed = true;
-        partial.paths.retain(|path| *path != self.temporary);
-        drop(partial);
-        // The name itself should survive a power cut. Some systems cannot sync a folder; the file
-        // is complete all the same.
-        if let Ok(folder) = File::open(folder_of(&self.path)) {
-            let _ = folder.sync_all();
-        }
-        Ok(())
+            .map_err(|source| Error::io(&self.staged.path, "bring the data to the disk", source))?;
+        Ok(self.staged)
     }
 }
 
-impl Drop for OutputFile {
+impl StagedFile {
+    /// Gives the file its name.
+    pub fn commit(self) -> Result<()> {
+        commit_all(vec![self])
+    }
+}
+
+/// Gives files their names, in one folder and together as far as a file system can: the last ones first, and the first
+/// one, without which no set of shards opens, at the end. A kill on the way leaves an incomplete set; an error or an
+/// interrupt leaves nothing new. An older first file is removed before the others change, so that old and new never
+/// pass for one set.
+pub(crate) fn commit_all(mut files: Vec<StagedFile>) -> Result<()> {
+    let mut partial = partial();
+    for file in &files {
+        if partial.closed {
+            let path = file.path.clone();
+            return Err(Error::Interrupted { path });
+        }
+        if !file.force && fs::symlink_metadata(&file.path).is_ok() {
+            let path = file.path.clone();
+            return Err(Error::OutputExists { path });
+        }
+    }
+    if let [first, _, ..] = &*files
+        && fs::symlink_metadata(&first.path).is_ok()
+    {
+        fs::remove_file(&first.path)
+            .map_err(|source| Error::io(&first.path, "replace the file", source))?;
+    }
+    for index in (0..files.len()).rev() {
+        let file = &files[index];
+        if let Err(source) = fs::rename(&file.temporary, &file.path) {
+            let error = Error::io(&file.path, "rename the file", source);
+            for named in &files[index + 1..] {
+                // There is nobody to tell of another failure; without the first file nothing opens them.
+                let _ = fs::remove_file(&named.path);
+            }
+            return Err(error);
+        }
+        partial.paths.retain(|path| *path != file.temporary);
+        files[index].committed = true;
+    }
+    drop(partial);
+    // The names themselves should survive a power cut. Some systems cannot sync a folder; the files
+    // are complete all the same.
+    if let Some(folder) = files
+        .first()
+        .and_then(|file| File::open(folder_of(&file.path)).ok())
+    {
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+impl Drop for StagedFile {
     fn drop(&mut self) {
         if !self.committed {
             let mut partial = partial();
@@ -155,7 +204,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
+pub(crate) fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
     let folder = folder_of(path);
     if !folder.is_dir() {
         return Err(Error::NoFolder {
@@ -213,7 +262,7 @@ mod identity {
 }
 
 #[cfg(unix)]
-fn check_space(path: &Path, needed: u64) -> Result<()> {
+pub(crate) fn check_space(path: &Path, needed: u64) -> Result<()> {
     // A file system that cannot tell is no reason to refuse.
     let Ok(about) = rustix::fs::statvfs(folder_of(path)) else {
         return Ok(());
@@ -230,7 +279,7 @@ fn check_space(path: &Path, needed: u64) -> Result<()> {
 }
 
 #[cfg(not(unix))]
-fn check_space(_: &Path, _: u64) -> Result<()> {
+pub(crate) fn check_space(_: &Path, _: u64) -> Result<()> {
     Ok(())
 }
 

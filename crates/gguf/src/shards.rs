@@ -3,22 +3,28 @@
 //! File names count from 1, `split.no` from 0. Only the first shard has the model's metadata;
 //! `split.tensors.count` is the number of tensors in all of them.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::limits;
 
-const NUMBER: &str = "split.no";
-const COUNT: &str = "split.count";
-const TENSORS: &str = "split.tensors.count";
+pub(crate) const NUMBER: &str = "split.no";
+pub(crate) const COUNT: &str = "split.count";
+pub(crate) const TENSORS: &str = "split.tensors.count";
+
+/// Whether an entry is about the file's place in a set rather than about the model.
+pub(crate) fn is_shard_key(key: &str) -> bool {
+    [NUMBER, COUNT, TENSORS].contains(&key)
+}
 
 /// The name of a shard, taken apart.
-struct ShardName<'a> {
-    prefix: &'a str,
+pub(crate) struct ShardName<'a> {
+    pub(crate) prefix: &'a str,
     /// From 1.
-    number: u64,
-    count: u64,
+    pub(crate) number: u64,
+    pub(crate) count: u64,
 }
 
 /// The name of shard `number` (from 1) of `count`.
@@ -31,7 +37,7 @@ fn suffix(number: u64, count: u64) -> String {
 }
 
 /// Only the file's own name counts: a folder may look like a shard as well.
-fn shard_name(path: &Path) -> Option<ShardName<'_>> {
+pub(crate) fn shard_name(path: &Path) -> Option<ShardName<'_>> {
     let stem = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
     let (rest, count) = stem.rsplit_once("-of-")?;
     let (prefix, number) = rest.rsplit_once('-')?;
@@ -47,7 +53,7 @@ fn shard_name(path: &Path) -> Option<ShardName<'_>> {
 }
 
 /// All files of the set that `file` belongs to, in order; only `file` if it is no part of one.
-pub(crate) fn open_set(file: File) -> Result<Vec<File>> {
+pub(crate) fn open_set(file: File, open: impl Fn(&Path) -> Result<File>) -> Result<Vec<File>> {
     let count = key(&file, COUNT)?.unwrap_or(1);
     if count <= 1 {
         return Ok(vec![file]);
@@ -66,7 +72,7 @@ pub(crate) fn open_set(file: File) -> Result<Vec<File>> {
     for (number, path) in (1..).zip(paths) {
         let shard = match own.take_if(|(own, _)| *own == number) {
             Some((_, file)) => file,
-            None => File::open(&path)?,
+            None => open(&path)?,
         };
         check_member(&shard, number, count, shards.first())?;
         shards.push(shard);
@@ -183,26 +189,47 @@ fn check_member(shard: &File, number: u64, count: u64, first: Option<&File>) -> 
     if shard.endian() != first.endian() {
         return Err(mixed(
             "the byte order",
-            format!("{:?}", first.endian()),
-            format!("{:?}", shard.endian()),
+            first.endian().name().to_owned(),
+            shard.endian().name().to_owned(),
         ));
     }
     Ok(())
 }
 
+/// Whether the set has as many tensors as its shards say; where it has not, the shard that does not belong is named.
 fn check_total(shards: &[File]) -> Result<()> {
     let found = shards
         .iter()
         .map(|shard| shard.tensors().len() as u64)
         .sum();
+    let mut claims = Vec::with_capacity(shards.len());
     for shard in shards {
-        if let Some(expected) = key(shard, TENSORS)?.filter(|&expected| expected != found) {
-            return Err(Error::ShardTensorCount {
-                path: shard.path().to_owned(),
-                expected,
-                found,
-            });
+        if let Some(claim) = key(shard, TENSORS)? {
+            claims.push((shard, claim));
         }
     }
-    Ok(())
+    let Some(&(first, expected)) = claims.first() else {
+        return Ok(());
+    };
+    // What most shards say is the set's; the one that says otherwise belongs to another.
+    let mut n_saying: HashMap<u64, usize> = HashMap::new();
+    for (_, claim) in &claims {
+        *n_saying.entry(*claim).or_default() += 1;
+    }
+    let is_rare = |claim| n_saying.get(claim) < Some(&claims.len().div_ceil(2));
+    let stranger = claims.iter().find(|(_, claim)| is_rare(claim));
+    match stranger.or(claims.iter().find(|(_, claim)| *claim != expected)) {
+        Some(&(stranger, claim)) if claim != expected => Err(Error::ShardMixed {
+            path: stranger.path().to_owned(),
+            what: TENSORS,
+            expected: expected.to_string(),
+            found: claim.to_string(),
+        }),
+        None if expected == found => Ok(()),
+        _ => Err(Error::ShardTensorCount {
+            path: first.path().to_owned(),
+            expected,
+            found,
+        }),
+    }
 }

@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 
 use gristmill_quant::TensorType;
 
-use crate::cursor::Endian;
 use crate::directory::{self, tensor_bytes};
 use crate::encode;
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::metadata::Metadata;
-use crate::output::{OutputFile, WriteOptions};
+use crate::output::{OutputFile, StagedFile, WriteOptions};
 use crate::value::Value;
 
 /// The version of the container that is written.
-const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 3;
 /// Bytes to gather before they go to the system.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -157,6 +156,11 @@ impl Writer {
     /// [`Error::PlanMismatch`] if data is missing, [`Error::OutputExists`] if the name was taken
     /// meanwhile, [`Error::Interrupted`], [`Error::Io`].
     pub fn finish(self) -> Result<()> {
+        self.stage()?.commit()
+    }
+
+    /// Brings the file to the disk; its name comes later.
+    pub(crate) fn stage(self) -> Result<StagedFile> {
         if let Some((name, left)) = self.next_tensor() {
             let reason = format!("{left} bytes of tensor {name:?} are missing");
             return Err(self.mismatch(reason));
@@ -166,7 +170,7 @@ impl Writer {
             .out
             .into_inner()
             .map_err(|error| Error::io(&path, "write", error.into_error()))?;
-        out.commit()
+        out.stage()
     }
 
     fn pad(&mut self) -> Result<()> {
@@ -199,7 +203,7 @@ fn layout(
 ) -> Result<(u64, Vec<u64>, Vec<u8>, u64)> {
     let alignment = directory::alignment(metadata, path)?;
     let sizes = check_plan(path, tensors, alignment, options.long_names)?;
-    let head = head(path, metadata, tensors, &sizes, alignment)?;
+    let head = head(path, metadata, tensors, &sizes, alignment, options)?;
     let size = sizes.iter().try_fold(head.len() as u64, |sum, &bytes| {
         sum.checked_add(directory::align_up(bytes, alignment)?)
     });
@@ -258,8 +262,9 @@ fn head(
     tensors: &[TensorPlan],
     sizes: &[u64],
     alignment: u64,
+    options: &WriteOptions,
 ) -> Result<Vec<u8>> {
-    let endian = Endian::Little;
+    let endian = options.endian;
     let mut out = Vec::new();
     encode::start(
         VERSION,
@@ -285,7 +290,8 @@ fn head(
         // The sum was checked with the plan.
         offset += bytes.next_multiple_of(alignment);
     }
-    let start = directory::data_offset(out.len() as u64, tensors.len(), alignment);
+    let n_padded = if options.pad_head { 1 } else { tensors.len() };
+    let start = directory::data_offset(out.len() as u64, n_padded, alignment);
     out.resize(start as usize, 0);
     Ok(out)
 }

@@ -9,7 +9,7 @@ pub enum QuantError {
     NoCodec {
         /// The type asked for.
         ty: TensorType,
-        /// `decode`, `encode`, `dot` or `byte order`.
+        /// `decode`, `encode`, `dot` or `validation`.
         operation: &'static str,
     },
     /// A row whose length is not a whole number of blocks.

@@ -20,9 +20,9 @@ pub struct Format {
     pub(crate) block_len: usize,
     /// Bytes per block.
     pub(crate) block_bytes: usize,
-    /// The numbers of a block that are wider than a byte; absent where blocks pack them into bytes in a way that
-    /// has no defined form on a big-endian machine.
-    pub(crate) wide_fields: Option<&'static [WideField]>,
+    /// The numbers of a block that are wider than a byte, as the reference's decoder reads them: a big-endian file
+    /// holds these the other way round, so that a big-endian machine decodes the same values.
+    pub(crate) wide_fields: &'static [WideField],
     /// Whether elements share scales.
     pub(crate) quantized: bool,
     /// The layout that activations take in a dot product with this type.
@@ -183,20 +183,11 @@ impl TensorType {
             .ok_or(QuantError::Overflow { ty: self, n })
     }
 
-    /// Whether [`swap_byte_order`](Self::swap_byte_order) works.
-    pub fn has_byte_order(self) -> bool {
-        self.0.wide_fields.is_some()
-    }
-
     /// Turns whole blocks from one byte order into the other: every number wider than a byte is reversed.
     ///
     /// # Errors
-    /// `NoCodec` for a type without a defined big-endian form, `Length` for a part of a block.
+    /// `Length` for a part of a block.
     pub fn swap_byte_order(self, data: &mut [u8]) -> Result<(), QuantError> {
-        let fields = self.0.wide_fields.ok_or(QuantError::NoCodec {
-            ty: self,
-            operation: "byte order",
-        })?;
         let (found, block_bytes) = (data.len(), self.block_bytes());
         if !found.is_multiple_of(block_bytes) {
             return Err(QuantError::Length {
@@ -207,7 +198,7 @@ impl TensorType {
             });
         }
         for block in data.chunks_exact_mut(block_bytes) {
-            for &(start, width, count) in fields {
+            for &(start, width, count) in self.0.wide_fields {
                 let numbers = &mut block[start..start + width * count];
                 numbers.chunks_exact_mut(width).for_each(<[u8]>::reverse);
             }

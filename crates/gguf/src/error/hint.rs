@@ -70,7 +70,6 @@ fn structure(error: &Error) -> Option<&'static str> {
             "the tensor type is newer than this build, or the file is damaged; update gristmill or fetch the file again"
         }
         Error::RemovedTensorType { remedy, .. } => remedy,
-        Error::BigEndianType { .. } => "convert the model again from its original checkpoint",
         Error::BadAlignment { .. } | Error::BadCount { .. } | Error::BadKey { .. } => DAMAGED,
         Error::BadValue { .. } | Error::DuplicateKey { .. } | Error::BadTensorName { .. } => {
             DAMAGED
@@ -128,6 +127,11 @@ fn output(error: &Error) -> Option<&'static str> {
         Error::OutputExists { .. } => "choose another name, or give `--force` to replace it",
         Error::OutputIsInput { .. } => "choose another name: an input is never overwritten",
         Error::NoFolder { .. } => "create the folder first",
+        Error::FirstTensorTooLarge { .. } => "allow more bytes per file",
+        Error::SplitTooFine { .. } => "allow more tensors or bytes per file",
+        Error::SplitLimitZero { .. } => "allow at least one of them per file",
+        Error::NotShard { .. } => "name any file of a set, as in model-00001-of-00003.gguf",
+        Error::Changed { .. } => "let no other program write to the file, and try again",
         Error::NoSpace { .. } => "free some space, or write to another disk",
         _ => return None,
     })

@@ -43,6 +43,13 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The file had another size when it was opened than it has now.
+    #[error("{}: has changed while it was being read", .path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+
     // ---- another kind of file -----------------------------------------------------------------
     /// The file has no bytes.
     #[error("{}: the file is empty (0 bytes)", .path.display())]
@@ -428,17 +435,6 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// A big-endian file with a tensor type whose byte order is not defined.
-    #[error("{}: tensor {tensor:?} of this big-endian file has type {ty}, whose byte order is not defined", .path.display())]
-    BigEndianType {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// Its type.
-        ty: gristmill_quant::TensorType,
-    },
-
     // ---- reading metadata -----------------------------------------------------------------------
     /// A key that is needed is not there.
     #[error("metadata key {key:?} is missing")]
@@ -498,6 +494,44 @@ pub enum Error {
         needed: u64,
         /// What is free for this user.
         available: u64,
+    },
+    /// A split into more files than a set may have.
+    #[error("{}: would be split into {count} files; a set has at most {limit}", .path.display())]
+    SplitTooFine {
+        /// The input, or the output where there is no single input.
+        path: PathBuf,
+        /// How many files the limits would make.
+        count: u64,
+        /// The most there may be.
+        limit: u64,
+    },
+    /// A limit of zero tensors or bytes per file.
+    #[error("{}: cannot be split into files of 0 {unit}", .path.display())]
+    SplitLimitZero {
+        /// The input, or the output where there is no single input.
+        path: PathBuf,
+        /// `tensors` or `bytes`.
+        unit: &'static str,
+    },
+    /// The first tensor is above the limit of bytes per file, which the reference refuses.
+    #[error("{}: tensor {tensor:?} takes {bytes} bytes, so that with {limit} bytes per file the first one would have no tensors", .path.display())]
+    FirstTensorTooLarge {
+        /// The input.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its size in bytes.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A file that is no part of a set where a part of one is needed.
+    #[error("{}: is no part of a set of shards{reason}", .path.display())]
+    NotShard {
+        /// The file.
+        path: PathBuf,
+        /// What tells, from the separating `: ` on; empty where there is nothing to tell.
+        reason: &'static str,
     },
     /// Outputs were called off by [`crate::remove_partial_outputs`].
     #[error("{}: interrupted", .path.display())]
@@ -579,6 +613,10 @@ impl Error {
             Io { path, .. } | NotFound { path } | IsFolder { path } | NotRegular { path } => {
                 Some(path)
             }
+            Changed { path } | SplitTooFine { path, .. } | SplitLimitZero { path, .. } => {
+                Some(path)
+            }
+            NotShard { path, .. } | FirstTensorTooLarge { path, .. } => Some(path),
             Empty { path } | HtmlPage { path, .. } | LfsPointer { path, .. } => Some(path),
             Compressed { path, .. } | Legacy { path, .. } | Safetensors { path } => Some(path),
             PyTorch { path, .. } | NotGguf { path, .. } | Version1 { path } => Some(path),
@@ -610,7 +648,7 @@ impl Error {
             }
             NoSpace { path, .. } | Interrupted { path } | BadPlan { path, .. } => Some(path),
             BadEntry { path, .. } | PlanMismatch { path, .. } => Some(path),
-            BigEndianType { path, .. } | InFile { path, .. } => Some(path),
+            InFile { path, .. } => Some(path),
             MissingKey { .. } | WrongType { .. } => None,
         }
     }

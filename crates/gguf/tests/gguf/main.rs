@@ -6,6 +6,7 @@ mod hostile;
 mod kinds;
 mod metadata;
 mod shards;
+mod splitting;
 mod structure;
 mod summary;
 mod writing;

@@ -22,7 +22,7 @@ static FORMAT: Format = Format {
     name: "bf16",
     block_len: 1,
     block_bytes: size_of::<BlockBf16>(),
-    wide_fields: Some(&[(0, 2, 1)]),
+    wide_fields: &[(0, 2, 1)],
     quantized: false,
     activation: Some(TensorType(&FORMAT)),
     codec: Some(

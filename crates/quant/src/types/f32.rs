@@ -21,7 +21,7 @@ static FORMAT: Format = Format {
     name: "f32",
     block_len: 1,
     block_bytes: size_of::<BlockF32>(),
-    wide_fields: Some(&[(0, 4, 1)]),
+    wide_fields: &[(0, 4, 1)],
     quantized: false,
     activation: Some(TensorType(&FORMAT)),
     codec: Some(

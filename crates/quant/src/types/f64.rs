@@ -10,7 +10,7 @@ static FORMAT: Format = Format {
     name: "f64",
     block_len: 1,
     block_bytes: size_of::<f64>(),
-    wide_fields: Some(&[(0, 8, 1)]),
+    wide_fields: &[(0, 8, 1)],
     quantized: false,
     activation: None,
     codec: None,

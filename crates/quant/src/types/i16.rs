@@ -10,7 +10,7 @@ static FORMAT: Format = Format {
     name: "i16",
     block_len: 1,
     block_bytes: size_of::<i16>(),
-    wide_fields: Some(&[(0, 2, 1)]),
+    wide_fields: &[(0, 2, 1)],
     quantized: false,
     activation: None,
     codec: None,

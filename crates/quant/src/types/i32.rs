@@ -10,7 +10,7 @@ static FORMAT: Format = Format {
     name: "i32",
     block_len: 1,
     block_bytes: size_of::<i32>(),
-    wide_fields: Some(&[(0, 4, 1)]),
+    wide_fields: &[(0, 4, 1)],
     quantized: false,
     activation: None,
     codec: None,

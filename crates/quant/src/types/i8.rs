@@ -10,7 +10,7 @@ static FORMAT: Format = Format {
     name: "i8",
     block_len: 1,
     block_bytes: size_of::<i8>(),
-    wide_fields: Some(&[]),
+    wide_fields: &[],
     quantized: false,
     activation: None,
     codec: None,

@@ -35,7 +35,7 @@ static FORMAT: Format = Format {
     name: "iq1_m",
     block_len: 256,
     block_bytes: size_of::<BlockIq1M>(),
-    wide_fields: None,
+    wide_fields: &[(48, 2, 4)],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

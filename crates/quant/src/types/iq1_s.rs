@@ -36,7 +36,7 @@ static FORMAT: Format = Format {
     name: "iq1_s",
     block_len: 256,
     block_bytes: size_of::<BlockIq1S>(),
-    wide_fields: None,
+    wide_fields: &[(0, 2, 1), (34, 2, 8)],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

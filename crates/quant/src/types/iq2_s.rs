@@ -38,7 +38,7 @@ static FORMAT: Format = Format {
     name: "iq2_s",
     block_len: 256,
     block_bytes: size_of::<BlockIq2S>(),
-    wide_fields: None,
+    wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

@@ -35,7 +35,7 @@ static FORMAT: Format = Format {
     name: "iq2_xs",
     block_len: 256,
     block_bytes: size_of::<BlockIq2Xs>(),
-    wide_fields: None,
+    wide_fields: &[(0, 2, 1), (2, 2, 32)],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

@@ -12,7 +12,8 @@ use crate::types::Q8_K;
 /// 0      2              66
 /// | d    | qs[32] u16   |
 ///
-/// qs   per 32 elements four words: two with four 8-bit grid indices, two with four 7-bit sign words and the scale (bits 28-31)
+/// qs   per 32 elements four words: two with four 8-bit grid indices, two with four 7-bit sign words and the scale (bits 28-31);
+///      the indices are read as bytes, the signs and the scale as one u32, and that is how they stand in a big-endian file
 /// ```
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
@@ -33,7 +34,17 @@ static FORMAT: Format = Format {
     name: "iq2_xxs",
     block_len: 256,
     block_bytes: size_of::<BlockIq2Xxs>(),
-    wide_fields: None,
+    wide_fields: &[
+        (0, 2, 1),
+        (6, 4, 1),
+        (14, 4, 1),
+        (22, 4, 1),
+        (30, 4, 1),
+        (38, 4, 1),
+        (46, 4, 1),
+        (54, 4, 1),
+        (62, 4, 1),
+    ],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

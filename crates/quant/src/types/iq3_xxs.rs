@@ -33,7 +33,7 @@ static FORMAT: Format = Format {
     name: "iq3_xxs",
     block_len: 256,
     block_bytes: size_of::<BlockIq3Xxs>(),
-    wide_fields: None,
+    wide_fields: &[(0, 2, 1), (66, 4, 8)],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

@@ -33,7 +33,7 @@ static FORMAT: Format = Format {
     name: "iq4_nl",
     block_len: 32,
     block_bytes: size_of::<BlockIq4Nl>(),
-    wide_fields: Some(&[(0, 2, 1)]),
+    wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_0),
     codec: None,

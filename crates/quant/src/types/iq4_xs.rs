@@ -37,7 +37,7 @@ static FORMAT: Format = Format {
     name: "iq4_xs",
     block_len: 256,
     block_bytes: size_of::<BlockIq4Xs>(),
-    wide_fields: Some(&[(0, 2, 2)]),
+    wide_fields: &[(0, 2, 2)],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

@@ -33,7 +33,7 @@ static FORMAT: Format = Format {
     name: "mxfp4",
     block_len: 32,
     block_bytes: size_of::<BlockMxfp4>(),
-    wide_fields: Some(&[]),
+    wide_fields: &[],
     quantized: true,
     activation: Some(Q8_0),
     codec: None,

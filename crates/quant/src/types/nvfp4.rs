@@ -33,7 +33,7 @@ static FORMAT: Format = Format {
     name: "nvfp4",
     block_len: 64,
     block_bytes: size_of::<BlockNvfp4>(),
-    wide_fields: Some(&[]),
+    wide_fields: &[],
     quantized: true,
     activation: Some(Q8_0),
     codec: None,

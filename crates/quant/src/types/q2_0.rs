@@ -33,7 +33,7 @@ static FORMAT: Format = Format {
     name: "q2_0",
     block_len: 64,
     block_bytes: size_of::<BlockQ2_0>(),
-    wide_fields: Some(&[(0, 2, 1)]),
+    wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_0),
     codec: None,

@@ -47,7 +47,7 @@ static FORMAT: Format = Format {
     name: "q2_K",
     block_len: 256,
     block_bytes: size_of::<BlockQ2K>(),
-    wide_fields: Some(&[(80, 2, 2)]),
+    wide_fields: &[(80, 2, 2)],
     quantized: true,
     activation: Some(Q8_K),
     codec: Some(

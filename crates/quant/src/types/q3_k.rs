@@ -50,7 +50,7 @@ static FORMAT: Format = Format {
     name: "q3_K",
     block_len: 256,
     block_bytes: size_of::<BlockQ3K>(),
-    wide_fields: Some(&[(108, 2, 1)]),
+    wide_fields: &[(108, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
     codec: Some(

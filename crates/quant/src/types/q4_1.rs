@@ -40,7 +40,7 @@ static FORMAT: Format = Format {
     name: "q4_1",
     block_len: 32,
     block_bytes: size_of::<BlockQ4_1>(),
-    wide_fields: Some(&[(0, 2, 2)]),
+    wide_fields: &[(0, 2, 2)],
     quantized: true,
     activation: Some(Q8_1),
     codec: Some(

@@ -44,7 +44,7 @@ static FORMAT: Format = Format {
     name: "q4_K",
     block_len: 256,
     block_bytes: size_of::<BlockQ4K>(),
-    wide_fields: Some(&[(0, 2, 2)]),
+    wide_fields: &[(0, 2, 2)],
     quantized: true,
     activation: Some(Q8_K),
     codec: Some(

@@ -41,7 +41,7 @@ static FORMAT: Format = Format {
     name: "q5_0",
     block_len: 32,
     block_bytes: size_of::<BlockQ5_0>(),
-    wide_fields: Some(&[(0, 2, 1), (2, 4, 1)]),
+    wide_fields: &[(0, 2, 1), (2, 4, 1)],
     quantized: true,
     activation: Some(Q8_0),
     codec: Some(

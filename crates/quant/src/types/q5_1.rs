@@ -43,7 +43,7 @@ static FORMAT: Format = Format {
     name: "q5_1",
     block_len: 32,
     block_bytes: size_of::<BlockQ5_1>(),
-    wide_fields: Some(&[(0, 2, 2), (4, 4, 1)]),
+    wide_fields: &[(0, 2, 2), (4, 4, 1)],
     quantized: true,
     activation: Some(Q8_1),
     codec: Some(

@@ -47,7 +47,7 @@ static FORMAT: Format = Format {
     name: "q6_K",
     block_len: 256,
     block_bytes: size_of::<BlockQ6K>(),
-    wide_fields: Some(&[(208, 2, 1)]),
+    wide_fields: &[(208, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
     codec: Some(

@@ -35,7 +35,7 @@ static FORMAT: Format = Format {
     name: "q8_0",
     block_len: 32,
     block_bytes: size_of::<BlockQ8_0>(),
-    wide_fields: Some(&[(0, 2, 1)]),
+    wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(TensorType(&FORMAT)),
     codec: Some(

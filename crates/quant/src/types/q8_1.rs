@@ -37,7 +37,7 @@ static FORMAT: Format = Format {
     name: "q8_1",
     block_len: 32,
     block_bytes: size_of::<BlockQ8_1>(),
-    wide_fields: Some(&[(0, 2, 2)]),
+    wide_fields: &[(0, 2, 2)],
     quantized: true,
     activation: None,
     codec: Some(Codec::of::<BlockQ8_1>().with_encode::<BlockQ8_1>()),

@@ -36,7 +36,7 @@ static FORMAT: Format = Format {
     name: "q8_K",
     block_len: 256,
     block_bytes: size_of::<BlockQ8K>(),
-    wide_fields: Some(&[(0, 4, 1), (260, 2, 16)]),
+    wide_fields: &[(0, 4, 1), (260, 2, 16)],
     quantized: true,
     activation: None,
     codec: Some(Codec::of::<BlockQ8K>().with_encode::<BlockQ8K>()),

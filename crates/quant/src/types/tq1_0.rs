@@ -36,7 +36,7 @@ static FORMAT: Format = Format {
     name: "tq1_0",
     block_len: 256,
     block_bytes: size_of::<BlockTq1_0>(),
-    wide_fields: Some(&[(52, 2, 1)]),
+    wide_fields: &[(52, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,

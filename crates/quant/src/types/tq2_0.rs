@@ -33,7 +33,7 @@ static FORMAT: Format = Format {
     name: "tq2_0",
     block_len: 256,
     block_bytes: size_of::<BlockTq2_0>(),
-    wide_fields: Some(&[(64, 2, 1)]),
+    wide_fields: &[(64, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
     codec: None,
