@@ -18,6 +18,8 @@ use cmd::{COMMANDS, Command, Invocation};
 
 fn main() -> ExitCode {
     interrupt::install();
+    // Every command that opens a file puts an edit of it right that was cut short, and says so.
+    gristmill_gguf::edit::recover_on_open(|recovery| eprintln!("note: {recovery}"));
     let argv: Vec<OsString> = std::env::args_os().collect();
     let program = program_name(&argv);
     let reference = COMMANDS.iter().find_map(|command| {

@@ -3,6 +3,7 @@
 
 mod convert;
 mod demo;
+mod edit;
 mod inspect;
 mod links;
 mod logits;
@@ -20,6 +21,7 @@ use clap::ArgMatches;
 pub const COMMANDS: &[Command] = &[
     Command::of::<convert::Convert>(),
     Command::of::<demo::Demo>(),
+    Command::of::<edit::Edit>(),
     Command::of::<inspect::Inspect>(),
     Command::of::<links::Links>(),
     Command::of::<logits::Logits>(),

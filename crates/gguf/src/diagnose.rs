@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::edit;
 use crate::error::Error;
 
 /// How far into a file to look for telling bytes.
@@ -34,6 +35,9 @@ pub(crate) fn diagnose(bytes: &[u8], path: &Path) -> Error {
     let head = &bytes[..bytes.len().min(WINDOW)];
     if head.is_empty() {
         return Error::Empty { path };
+    }
+    if edit::is_marked(head) {
+        return edit::undo_is_gone(&path);
     }
     if b"GGUF".starts_with(head) {
         let what = "the header".to_owned();

@@ -88,3 +88,24 @@ fn elements(array: &Array, endian: Endian, out: &mut Vec<u8>) {
         Array::String(strings) => strings.iter().for_each(|bytes| string(bytes, endian, out)),
     }
 }
+
+/// The bytes that [`typed_value`] writes.
+pub(crate) fn typed_value_bytes(value: &Value) -> u64 {
+    4 + match value {
+        Value::String(text) => 8 + text.len() as u64,
+        Value::Array(array) => 12 + elements_bytes(array),
+        scalar => scalar.value_type().min_bytes(),
+    }
+}
+
+fn elements_bytes(array: &Array) -> u64 {
+    match array {
+        Array::String(strings) => strings.len() as u64 * 8 + strings.n_bytes() as u64,
+        other => other.len() as u64 * other.element_type().min_bytes(),
+    }
+}
+
+/// The bytes that [`tensor`] writes.
+pub(crate) fn tensor_entry_bytes(name: &str, n_dims: usize) -> u64 {
+    (8 + name.len() + 4 + n_dims * 8 + 4 + 8) as u64
+}

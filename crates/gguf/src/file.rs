@@ -8,6 +8,7 @@ use crate::byte_order;
 use crate::cursor::Endian;
 use crate::diagnose::diagnose;
 use crate::directory::{self, TensorInfo};
+use crate::edit;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::mapping::Mapping;
@@ -34,17 +35,20 @@ impl File {
     /// that its metadata takes. (A big-endian file is read whole, since its numbers are turned
     /// around in memory.)
     ///
+    /// A file whose last edit was cut short is not opened: see [`edit::recover_on_open`].
+    ///
     /// # Errors
     /// Every fault has its own [`Error`] variant; see there.
     pub fn open(path: &Path) -> Result<File> {
-        let region = map(path)?;
+        // Held until the header is parsed: nobody changes it meanwhile.
+        let (region, _held) = map(path)?;
         File::of_region(region, path, true)
     }
 
     /// Opens and validates a file of whichever byte order in the time that its metadata takes: the data of a
     /// big-endian file stays as it is stored, so [`File::data`] is to be read with [`File::endian`] in mind.
     pub(crate) fn open_stored(path: &Path) -> Result<File> {
-        let region = map(path)?;
+        let (region, _held) = map(path)?;
         File::of_region(region, path, false)
     }
 
@@ -168,7 +172,8 @@ impl File {
     }
 }
 
-fn map(path: &Path) -> Result<Mapping> {
+/// The mapped file, and the lock on it.
+fn map(path: &Path) -> Result<(Mapping, edit::Settled)> {
     let about =
         std::fs::metadata(path).map_err(|source| Error::io(path, "look at the file", source))?;
     if about.is_dir() {
@@ -181,13 +186,13 @@ fn map(path: &Path) -> Result<Mapping> {
             path: path.to_owned(),
         });
     }
-    let file =
-        std::fs::File::open(path).map_err(|source| Error::io(path, "open the file", source))?;
+    let file = edit::open_settled(path)?;
     let about = file
+        .file()
         .metadata()
         .map_err(|source| Error::io(path, "look at the file", source))?;
     if about.len() == 0 {
         return Err(diagnose(&[], path));
     }
-    Mapping::of_file(&file, path)
+    Ok((Mapping::of_file(file.file(), path)?, file))
 }

@@ -1,4 +1,4 @@
-//! The GGUF container: read, validate, write, split.
+//! The GGUF container: read, validate, write, edit, split.
 //!
 //! A file is parsed, validated, and then seen through views that cannot fail: [`File`] for one file,
 //! [`Model`] for a model that may be a set of shards. [`Writer`] writes a file from a plan of its
@@ -12,6 +12,7 @@ mod copy;
 mod cursor;
 mod diagnose;
 mod directory;
+pub mod edit;
 mod encode;
 mod error;
 mod file;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cursor::Endian;
+use crate::edit;
 use crate::error::{Error, Result};
 
 /// How to treat what is already there.
@@ -23,6 +24,9 @@ pub struct WriteOptions {
     pub endian: Endian,
     /// Pad the header of a file without tensors as well, as the reference does in a shard.
     pub pad_head: bool,
+    /// Room for later edits of the metadata, in bytes: an entry [`crate::edit::RESERVED_KEY`] at the
+    /// end of the metadata that [`crate::edit`] uses up. None where this is 0.
+    pub reserve: u64,
 }
 
 /// A file that is written under a temporary name in its folder and gets its own name when it is
@@ -74,6 +78,18 @@ pub fn remove_partial_outputs() -> usize {
         .count()
 }
 
+/// Runs `work` so that an interrupt waits for its end; refuses to begin after one. For steps that
+/// take milliseconds and leave a mess where they are cut short.
+pub(crate) fn uninterrupted<T>(path: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let partial = partial();
+    if partial.closed {
+        return Err(Error::Interrupted {
+            path: path.to_owned(),
+        });
+    }
+    work()
+}
+
 impl OutputFile {
     /// Opens a temporary file beside `path`, which must not exist yet (unless `options.force`), must
     /// be none of the inputs, and must lie in a folder with `bytes` bytes free.
@@ -100,6 +116,11 @@ impl OutputFile {
     /// The name that the file will have.
     pub fn path(&self) -> &Path {
         &self.staged.path
+    }
+
+    /// The open file, for its permissions and its owner.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
     }
 
     /// Brings the data to the disk and gives the file its name.
@@ -159,13 +180,12 @@ pub(crate) fn commit_all(mut files: Vec<StagedFile>) -> Result<()> {
         files[index].committed = true;
     }
     drop(partial);
-    // The names themselves should survive a power cut. Some systems cannot sync a folder; the files
-    // are complete all the same.
-    if let Some(folder) = files
-        .first()
-        .and_then(|file| File::open(folder_of(&file.path)).ok())
-    {
-        let _ = folder.sync_all();
+    if let Some(first) = files.first() {
+        sync_folder(&first.path);
+    }
+    // What was half done to a file that had such a name before is of no more use to anyone.
+    for replaced in files.iter().filter(|file| file.force) {
+        edit::forget(&replaced.path);
     }
     Ok(())
 }
@@ -194,6 +214,14 @@ impl Write for OutputFile {
 impl Seek for OutputFile {
     fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
         self.file.seek(place)
+    }
+}
+
+/// Makes the names in the folder of `path` survive a power cut. Some systems cannot sync a folder;
+/// the files are complete all the same.
+pub(crate) fn sync_folder(path: &Path) {
+    if let Ok(folder) = File::open(folder_of(path)) {
+        let _ = folder.sync_all();
     }
 }
 

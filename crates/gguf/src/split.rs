@@ -125,6 +125,7 @@ pub(crate) fn write_options(model: &Model, force: bool) -> WriteOptions {
         long_names: true,
         endian: shards[0].endian(),
         pad_head: shards.len() > 1,
+        reserve: 0,
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use gristmill_quant::TensorType;
 
 use crate::directory::{self, tensor_bytes};
+use crate::edit;
 use crate::encode;
 use crate::error::{Error, Result};
 use crate::limits;
@@ -203,12 +204,35 @@ fn layout(
 ) -> Result<(u64, Vec<u64>, Vec<u8>, u64)> {
     let alignment = directory::alignment(metadata, path)?;
     let sizes = check_plan(path, tensors, alignment, options.long_names)?;
-    let head = head(path, metadata, tensors, &sizes, alignment, options)?;
+    let head = match options.reserve {
+        0 => head(path, metadata, tensors, &sizes, alignment, options)?,
+        n => {
+            let metadata = with_reserve(path, metadata, n)?;
+            head(path, &metadata, tensors, &sizes, alignment, options)?
+        }
+    };
     let size = sizes.iter().try_fold(head.len() as u64, |sum, &bytes| {
         sum.checked_add(directory::align_up(bytes, alignment)?)
     });
     // Every sum up to the last one was checked with the plan.
     Ok((alignment, sizes, head, size.unwrap_or(u64::MAX)))
+}
+
+/// The metadata with room for later edits.
+fn with_reserve(path: &Path, metadata: &Metadata, n: u64) -> Result<Metadata> {
+    if n > limits::STRING_BYTES {
+        return Err(Error::BadEntry {
+            path: path.to_owned(),
+            key: edit::RESERVED_KEY.to_owned(),
+            reason: format!(
+                "{n} bytes are more than the {} of a string",
+                limits::STRING_BYTES
+            ),
+        });
+    }
+    let mut metadata = metadata.clone();
+    metadata.set(edit::RESERVED_KEY, edit::spaces(n));
+    Ok(metadata)
 }
 
 /// The size of each tensor, once names and shapes are found good and their sum representable.

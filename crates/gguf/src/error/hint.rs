@@ -12,6 +12,7 @@ impl Error {
             .or_else(|| structure(self))
             .or_else(|| shards(self))
             .or_else(|| other_purpose(self))
+            .or_else(|| edit(self))
             .or_else(|| output(self))
     }
 }
@@ -117,6 +118,28 @@ fn other_purpose(error: &Error) -> Option<&'static str> {
         }
         Error::ControlVectorNotModel { .. } => {
             "give it with `--control-vector`, and name the model's file here"
+        }
+        _ => return None,
+    })
+}
+
+fn edit(error: &Error) -> Option<&'static str> {
+    Some(match error {
+        Error::UnfinishedEdit { .. } => {
+            "any command of gristmill puts the header back, for example `gristmill inspect`"
+        }
+        Error::Unrestored { .. } => {
+            "if the model is good as it is, delete the .edit-undo file; otherwise put the right one \
+             beside it, or fetch the model again"
+        }
+        Error::Busy { .. } => "wait until it is done, then try again",
+        Error::ChangedMeanwhile { .. } => "look at the file, then try again",
+        Error::DangerousEdit { .. } => {
+            "if you are sure, give `--force`; `--dry-run --force` shows the change, and `--backup` keeps the old file"
+        }
+        Error::NotFirstShard { .. } => "name the first shard, whose name holds -00001-of-",
+        Error::WriteProtected { .. } => {
+            "give `--output` to write another file, or make this one writable"
         }
         _ => return None,
     })

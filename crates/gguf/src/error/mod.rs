@@ -462,6 +462,70 @@ pub enum Error {
         error: Box<Error>,
     },
 
+    // ---- editing ------------------------------------------------------------------------------
+    /// An edit in place was cut short; the file beside it holds the header as it was.
+    #[error("{}: an edit of this file was cut short; {} holds its header as it was", .path.display(), .undo.display())]
+    UnfinishedEdit {
+        /// The file.
+        path: PathBuf,
+        /// The undo file beside it.
+        undo: PathBuf,
+    },
+    /// An edit in place was cut short, or looks so, and the header cannot be put back.
+    #[error("{}: an edit of this file was cut short and cannot be undone from {}: {reason}", .path.display(), .undo.display())]
+    Unrestored {
+        /// The file.
+        path: PathBuf,
+        /// Where its undo file is, or would be.
+        undo: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// Another process reads the header, or changes it, for longer than this one waits.
+    #[error("{}: another process is changing this file", .path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file changed after the edit was planned.
+    #[error("{}: was changed by another process meanwhile; nothing was written", .path.display())]
+    ChangedMeanwhile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An edit that cannot be made.
+    #[error("{}: metadata key {key:?} cannot be changed: {reason}", .path.display())]
+    BadEdit {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Edits of what decides how the file is read, without `force`.
+    #[error("{}: refused: {}", .path.display(), .reasons.join("; "))]
+    DangerousEdit {
+        /// The file.
+        path: PathBuf,
+        /// For each such edit, its key and what may break.
+        reasons: Vec<String>,
+    },
+    /// An edit of a shard that does not hold the model's metadata.
+    #[error("{}: is shard {number} of its set; the metadata of the model is in shard 1", .path.display())]
+    NotFirstShard {
+        /// The file.
+        path: PathBuf,
+        /// Its number, from 1.
+        number: u64,
+    },
+    /// The file may not be written.
+    #[error("{}: is write-protected", .path.display())]
+    WriteProtected {
+        /// The file.
+        path: PathBuf,
+    },
+
     // ---- writing ------------------------------------------------------------------------------
     /// The output is there and overwriting was not asked for.
     #[error("{}: already exists", .path.display())]
@@ -649,6 +713,11 @@ impl Error {
             NoSpace { path, .. } | Interrupted { path } | BadPlan { path, .. } => Some(path),
             BadEntry { path, .. } | PlanMismatch { path, .. } => Some(path),
             InFile { path, .. } => Some(path),
+            UnfinishedEdit { path, .. } | Unrestored { path, .. } | Busy { path } => Some(path),
+            ChangedMeanwhile { path } | BadEdit { path, .. } | DangerousEdit { path, .. } => {
+                Some(path)
+            }
+            NotFirstShard { path, .. } | WriteProtected { path } => Some(path),
             MissingKey { .. } | WrongType { .. } => None,
         }
     }

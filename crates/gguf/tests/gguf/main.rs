@@ -1,6 +1,7 @@
 //! Tests of the container: golden files, cases from real use, hostile files, shards, writing.
 
 mod bytes;
+mod editing;
 mod golden;
 mod hostile;
 mod kinds;

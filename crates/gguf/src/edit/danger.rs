@@ -1,0 +1,66 @@
+//! Which edits can make a good file useless.
+
+use super::draft::Change;
+use super::tokens;
+use crate::metadata::Metadata;
+use crate::value::Value;
+
+/// Keys, and beginnings of keys (with a trailing `.`), by which a file is read, and what breaks
+/// where they are wrong.
+const DANGEROUS: &[(&str, &str)] = &[
+    ("adapter.", "says how the adapter is applied"),
+    ("general.alignment", "says where the tensors lie"),
+    ("general.architecture", "says what the tensors mean"),
+    (
+        "general.file_type",
+        "is the recipe that tools show and trust",
+    ),
+    (
+        "general.quantization_version",
+        "says how the blocks are decoded",
+    ),
+    ("general.type", "says what the file is for"),
+    ("imatrix.", "says how the sums were counted"),
+    ("split.", "holds the set of shards together"),
+    ("tokenizer.ggml.", "says how text becomes tokens"),
+];
+
+/// What may break by a change; `None` for one that cannot do harm.
+pub(super) fn reason(change: &Change, before: &Metadata) -> Option<String> {
+    let keys = [Some(&change.key), change.renamed_from.as_ref()];
+    keys.into_iter()
+        .flatten()
+        .find_map(|key| of_key(key, change, before))
+        .or_else(|| other_type(change))
+}
+
+fn of_key(key: &str, change: &Change, before: &Metadata) -> Option<String> {
+    if let Some(wrong) = tokens::wrong_id(key, change, before) {
+        return wrong.map(|wrong| format!("{key:?} {wrong}"));
+    }
+    // Where there was no name of a pre-tokenizer, any is better.
+    if key == "tokenizer.ggml.pre" && change.before.is_none() {
+        return None;
+    }
+    let architecture = before.str("general.architecture").ok().flatten();
+    let is_hyperparameter = architecture.is_some_and(|name| {
+        key.strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with('.'))
+    });
+    if is_hyperparameter {
+        return Some(format!("{key:?} is a hyperparameter of the model"));
+    }
+    let listed = |(name, _): &&(&str, &str)| match name.strip_suffix('.') {
+        Some(_) => key.starts_with(name),
+        None => key == *name,
+    };
+    let (_, what) = DANGEROUS.iter().find(listed)?;
+    Some(format!("{key:?} {what}"))
+}
+
+/// Readers ask for a type, and refuse the file where they find another one.
+fn other_type(change: &Change) -> Option<String> {
+    let type_name = |value: &Option<Value>| value.as_ref().map(Value::type_name);
+    let (before, after) = (type_name(&change.before)?, type_name(&change.after)?);
+    (before != after).then(|| format!("{:?} would change from {before} to {after}", change.key))
+}

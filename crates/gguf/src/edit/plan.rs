@@ -1,0 +1,401 @@
+//! From edits to a new header, and the way it gets into the file.
+
+use std::path::{Path, PathBuf};
+
+use super::draft::{Change, Draft};
+use super::reserve::{RESERVED_KEY, fill};
+use super::rewrite::Piece;
+use super::{Edit, danger, digest, in_place, lock, rewrite, undo};
+use crate::directory::{align_up, data_offset};
+use crate::error::{Error, Result};
+use crate::file::File;
+use crate::metadata::Metadata;
+
+/// How to edit.
+#[derive(Clone, Debug, Default)]
+pub struct EditOptions {
+    /// Write another file and leave this one as it is.
+    pub output: Option<PathBuf>,
+    /// The room that later edits shall have, in bytes; 0 for none. Without a word of it, the room
+    /// that is there is used, and kept where the file has to be rewritten.
+    pub reserve: Option<u64>,
+    /// Allow edits of what decides how the file is read, replace an existing `output`, and write to
+    /// a write-protected file.
+    pub force: bool,
+    /// Keep the old file as `NAME.bak`.
+    pub backup: bool,
+}
+
+/// How a new header gets into the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// Not at all: it is the old one.
+    Unchanged,
+    /// It takes the old one's place; the tensor data is not touched.
+    InPlace,
+    /// A new file is written and takes the old one's name, or that of the output.
+    Rewrite {
+        /// Why it does not go in place.
+        reason: String,
+    },
+}
+
+/// A file whose metadata is to be edited: its header is read, its weights are not.
+#[derive(Debug)]
+pub struct Editor {
+    file: File,
+    /// The file itself, links followed.
+    real: PathBuf,
+}
+
+/// Edits, worked out and checked; nothing is written yet.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) real: PathBuf,
+    pub(super) output: Option<PathBuf>,
+    pub(super) force: bool,
+    pub(super) backup: bool,
+    changes: Vec<Change>,
+    way: Way,
+    pub(super) file_bytes: u64,
+    pub(super) old: Vec<u8>,
+    pub(super) new: Vec<u8>,
+    /// What follows the header in a rewritten file.
+    pub(super) pieces: Vec<Piece>,
+    room: u64,
+}
+
+/// What [`Plan::apply`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The file that holds the new metadata.
+    pub path: PathBuf,
+    /// Bytes that were written, undo file and backup left out.
+    pub bytes_written: u64,
+    /// Where the old file is kept.
+    pub backup: Option<PathBuf>,
+}
+
+impl Editor {
+    /// Opens a file of any size, in either byte order, in the time that its metadata takes.
+    ///
+    /// # Errors
+    /// Those of [`File::open`].
+    pub fn open(path: &Path) -> Result<Editor> {
+        let file = File::open_stored(path)?;
+        let real = undo::real_path(path);
+        Ok(Editor { file, real })
+    }
+
+    /// The metadata as it is.
+    pub fn metadata(&self) -> &Metadata {
+        self.file.metadata()
+    }
+
+    /// Works out what the edits come to, in their order.
+    ///
+    /// # Errors
+    /// [`Error::BadEdit`] and [`Error::BadEntry`] for one that cannot be made,
+    /// [`Error::DangerousEdit`] and [`Error::WriteProtected`] without `force`,
+    /// [`Error::NotFirstShard`].
+    pub fn plan(self, edits: &[Edit], options: &EditOptions) -> Result<Plan> {
+        self.check_shard(edits)?;
+        let mut options = options.clone();
+        let mut draft = Draft::of(&self.file)?;
+        for edit in edits {
+            match edit {
+                Edit::Remove { key } if key == RESERVED_KEY && draft.room().is_some() => {
+                    options.reserve = Some(0);
+                }
+                edit => draft.apply(edit)?,
+            }
+        }
+        if !options.force {
+            self.check_danger(draft.changes(), &options)?;
+        }
+        let changes = draft.changes().to_vec();
+        let (way, new, pieces) = self.header(&mut draft, &options)?;
+        let room = draft.room().unwrap_or(0);
+        drop(draft);
+        let size = new.len() as u64 + pieces.iter().map(Piece::n_bytes).sum::<u64>();
+        if undo::data_start(&new, &self.real, size)? != new.len() as u64 {
+            return Err(Error::PlanMismatch {
+                path: self.real,
+                reason: "the new header does not end where the data starts".to_owned(),
+            });
+        }
+        // The header lies inside the file, so its length fits in `usize`.
+        let old = self.file.bytes()[..self.file.data_offset() as usize].to_vec();
+        Ok(Plan {
+            file_bytes: self.file.size(),
+            real: self.real,
+            output: options.output,
+            force: options.force,
+            backup: options.backup,
+            changes,
+            way,
+            old,
+            new,
+            pieces,
+            room,
+        })
+    }
+
+    /// Only the first shard holds the model's metadata; the others have `split.*` alone.
+    fn check_shard(&self, edits: &[Edit]) -> Result<()> {
+        let number = self.metadata().u64("split.no").ok().flatten().unwrap_or(0);
+        let count = self
+            .metadata()
+            .u64("split.count")
+            .ok()
+            .flatten()
+            .unwrap_or(0);
+        let of_set = |key: &String| key.starts_with("split.") || key == RESERVED_KEY;
+        let all_of_set = edits.iter().all(|edit| match edit {
+            Edit::Set { key, .. } | Edit::Add { key, .. } | Edit::Remove { key } => of_set(key),
+            Edit::Rename { from, to } => of_set(from) && of_set(to),
+        });
+        if number == 0 || count <= 1 || all_of_set {
+            return Ok(());
+        }
+        Err(Error::NotFirstShard {
+            path: self.file.path().to_owned(),
+            number: number.saturating_add(1),
+        })
+    }
+
+    fn check_danger(&self, changes: &[Change], options: &EditOptions) -> Result<()> {
+        let path = || self.file.path().to_owned();
+        let reasons: Vec<String> = changes
+            .iter()
+            .filter_map(|change| danger::reason(change, self.metadata()))
+            .collect();
+        if !reasons.is_empty() {
+            let path = path();
+            return Err(Error::DangerousEdit { path, reasons });
+        }
+        let protected = std::fs::metadata(&self.real)
+            .is_ok_and(|about| about.permissions().readonly() && options.output.is_none());
+        if protected {
+            return Err(Error::WriteProtected { path: path() });
+        }
+        Ok(())
+    }
+
+    /// The way, the new header up to the data, and what follows it in a rewritten file.
+    fn header(
+        &self,
+        draft: &mut Draft<'_>,
+        options: &EditOptions,
+    ) -> Result<(Way, Vec<u8>, Vec<Piece>)> {
+        let start = self.file.data_offset();
+        let alignment = draft.alignment()?;
+        let rest = || vec![Piece::of(start..self.file.size())];
+        // A file that has the room already is left alone.
+        let has_room = draft.room().unwrap_or(0);
+        if let Some(n) = options.reserve.filter(|&n| n != has_room) {
+            draft.set_room(n)?;
+        } else if draft.changes().is_empty() && options.output.is_none() {
+            let header = self.file.bytes()[..start as usize].to_vec();
+            return Ok((Way::Unchanged, header, rest()));
+        }
+        let reason = match self.not_in_place(draft, options, alignment) {
+            None => {
+                let mut header = draft.encode(None);
+                header.resize(start as usize, 0);
+                return Ok((Way::InPlace, header, rest()));
+            }
+            Some(reason) => reason,
+        };
+        let way = Way::Rewrite { reason };
+        if alignment == self.file.alignment() || self.file.tensors().is_empty() {
+            let mut header = draft.encode(None);
+            let end = header.len() as u64;
+            let padded = data_offset(end, self.file.tensors().len(), alignment);
+            header.resize(padded as usize, 0);
+            return Ok((way, header, self.after_header(end, alignment)));
+        }
+        let (offsets, pieces) = self.realigned(alignment);
+        let mut header = draft.encode(Some(&offsets));
+        let padded = align_up(header.len() as u64, alignment).unwrap_or(u64::MAX);
+        header.resize(padded as usize, 0);
+        Ok((way, header, pieces))
+    }
+
+    /// Why the header cannot take the old one's place; where it can, the reserve is made to fit.
+    fn not_in_place(
+        &self,
+        draft: &mut Draft<'_>,
+        options: &EditOptions,
+        alignment: u64,
+    ) -> Option<String> {
+        if options.output.is_some() {
+            return Some("another file is asked for".to_owned());
+        }
+        if self.file.tensors().is_empty() {
+            return Some("without tensors the header is the whole file".to_owned());
+        }
+        if alignment != self.file.alignment() {
+            return Some("the alignment changes, so the tensors move".to_owned());
+        }
+        let n_names = n_names(&self.real);
+        if n_names > 1 {
+            return Some(format!(
+                "the file has {n_names} names (hard links), and only this one would know of a cut edit"
+            ));
+        }
+        let (needed, start) = (draft.bytes_without_reserve(), self.file.data_offset());
+        let filled = start
+            .checked_sub(needed)
+            .and_then(|gap| fill(gap, alignment, draft.room().is_some()));
+        let Some(filled) = filled else {
+            return Some(format!(
+                "the header needs {needed} bytes, and its place has {start}"
+            ));
+        };
+        let wanted = options.reserve;
+        let room = filled.room();
+        if wanted.is_some_and(|wanted| room < wanted || wanted == 0 && !filled.is_padding()) {
+            return Some("the room for later edits is to be another".to_owned());
+        }
+        draft.fill(filled);
+        None
+    }
+
+    /// What follows a header that ends at `end`, where no tensor moves within the data.
+    fn after_header(&self, end: u64, alignment: u64) -> Vec<Piece> {
+        let (start, size) = (self.file.data_offset(), self.file.size());
+        let rest = &self.file.bytes()[start as usize..];
+        let was_padded = align_up(start, alignment) == Some(size) && rest.iter().all(|&b| b == 0);
+        if !self.file.tensors().is_empty() || !was_padded {
+            return vec![Piece::of(start..size)];
+        }
+        // Padding after the directory of a file without data: as much as is needed now.
+        let padded = align_up(end, alignment).unwrap_or(end);
+        vec![Piece {
+            range: size..size,
+            zeros: padded - end,
+        }]
+    }
+
+    /// Offsets and data of the tensors under another alignment, in the order of the directory.
+    fn realigned(&self, alignment: u64) -> (Vec<u64>, Vec<Piece>) {
+        let start = self.file.data_offset();
+        let (mut offsets, mut pieces) = (Vec::new(), Vec::new());
+        let (mut offset, mut end) = (0u64, start);
+        for tensor in self.file.tensors() {
+            // Tensors lie inside a file and the alignment has 32 bits: no sum overflows in practice,
+            // and a wrong one would be found by the check of the header.
+            let padded = align_up(tensor.bytes, alignment).unwrap_or(u64::MAX);
+            let first = start + tensor.offset;
+            offsets.push(offset);
+            pieces.push(Piece {
+                range: first..first + tensor.bytes,
+                zeros: padded.saturating_sub(tensor.bytes),
+            });
+            offset = offset.saturating_add(padded);
+            let old_padded = align_up(tensor.bytes, self.file.alignment()).unwrap_or(u64::MAX);
+            end = end.max(first.saturating_add(old_padded));
+        }
+        // What somebody put behind the data stays behind it.
+        pieces.push(Piece::of(end.min(self.file.size())..self.file.size()));
+        (offsets, pieces)
+    }
+}
+
+impl Plan {
+    /// The file itself, links followed.
+    pub fn path(&self) -> &Path {
+        &self.real
+    }
+
+    /// What changes, in the order of the edits; edits that change nothing are left out.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// How the new header gets into the file.
+    pub fn way(&self) -> &Way {
+        &self.way
+    }
+
+    /// The bytes before the data: before and after.
+    pub fn header_bytes(&self) -> (u64, u64) {
+        (self.old.len() as u64, self.new.len() as u64)
+    }
+
+    /// The SHA-256 of the bytes before the data, in hexadecimal: before and after.
+    pub fn header_sha256(&self) -> (String, String) {
+        let sum = |bytes: &[u8]| digest::hexadecimal(&digest::of_bytes(bytes));
+        (sum(&self.old), sum(&self.new))
+    }
+
+    /// The size of the file: before and after.
+    pub fn file_bytes(&self) -> (u64, u64) {
+        let pieces: u64 = self.pieces.iter().map(Piece::n_bytes).sum();
+        (self.file_bytes, self.new.len() as u64 + pieces)
+    }
+
+    /// The most bytes that [`Plan::apply`] will write, undo file included, backup left out.
+    pub fn bytes_to_write(&self) -> u64 {
+        match self.way {
+            Way::Unchanged => 0,
+            Way::InPlace => in_place::bytes_to_write(&self.old, &self.new),
+            Way::Rewrite { .. } => self.file_bytes().1,
+        }
+    }
+
+    /// The room for later edits that the file will have, in bytes.
+    pub fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// Does it. `progress` hears of the bytes of a rewritten file as they are written.
+    ///
+    /// # Errors
+    /// [`Error::ChangedMeanwhile`], [`Error::Busy`], those of [`crate::Writer`] for a rewritten
+    /// file, [`Error::Io`]; the file is as it was then. [`Error::Unrestored`] where writing in place
+    /// failed and putting the header back failed too; the undo file is there then.
+    pub fn apply(&self, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
+        match self.way {
+            Way::Unchanged => Ok(Outcome {
+                path: self.real.clone(),
+                bytes_written: 0,
+                backup: None,
+            }),
+            Way::InPlace => self.replace_header(&mut || ()),
+            Way::Rewrite { .. } => rewrite::rewrite(self, progress),
+        }
+    }
+
+    /// [`Plan::apply`] in place; `step` is called between any two steps.
+    pub(super) fn replace_header(&self, step: &mut dyn FnMut()) -> Result<Outcome> {
+        let mut file = rewrite::open_for_change(&self.real)?;
+        // Where there are no locks, the undo file itself keeps a second editor out.
+        lock::to_write(&file, &self.real)?;
+        rewrite::check_unchanged(self, &mut file)?;
+        let backup = self
+            .backup
+            .then(|| rewrite::copy_to_backup(&self.real))
+            .transpose()?;
+        let written = in_place::replace_header(&self.real, &mut file, &self.old, &self.new, step)?;
+        Ok(Outcome {
+            path: self.real.clone(),
+            bytes_written: written,
+            backup,
+        })
+    }
+}
+
+/// How many names a file has.
+#[cfg(unix)]
+fn n_names(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).map_or(1, |about| about.nlink())
+}
+
+#[cfg(not(unix))]
+fn n_names(_: &Path) -> u64 {
+    1
+}

@@ -1,0 +1,190 @@
+//! Writing a new file with the new header and the old data, and keeping the old file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::plan::{Outcome, Plan};
+use super::{lock, undo};
+use crate::error::{Error, Result};
+use crate::output::{OutputFile, WriteOptions};
+
+/// Bytes to read and write at once.
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// Bytes of the old file, and zeros after them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) range: Range<u64>,
+    pub(super) zeros: u64,
+}
+
+impl Piece {
+    pub(super) fn of(range: Range<u64>) -> Piece {
+        Piece { range, zeros: 0 }
+    }
+
+    pub(super) fn n_bytes(&self) -> u64 {
+        (self.range.end - self.range.start).saturating_add(self.zeros)
+    }
+}
+
+/// Opens a file to change its header.
+pub(super) fn open_for_change(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Error::WriteProtected {
+                    path: path.to_owned(),
+                }
+            }
+            _ => Error::io(path, "open the file for writing", source),
+        })
+}
+
+/// Whether the plan still fits the file: it has its name, its size and its header. To be asked
+/// under the lock.
+pub(super) fn check_unchanged(plan: &Plan, file: &mut File) -> Result<()> {
+    let error = |source| Error::io(&plan.real, "read the file", source);
+    let mut header = Vec::with_capacity(plan.old.len());
+    file.seek(SeekFrom::Start(0)).map_err(error)?;
+    Read::take(&mut *file, plan.old.len() as u64)
+        .read_to_end(&mut header)
+        .map_err(error)?;
+    let about = file.metadata().map_err(error)?;
+    let same = about.len() == plan.file_bytes
+        && header == plan.old
+        && has_name(&about, &plan.real)
+        && !undo::exists(&undo::path_of(&plan.real));
+    if same {
+        return Ok(());
+    }
+    Err(Error::ChangedMeanwhile {
+        path: plan.real.clone(),
+    })
+}
+
+/// Whether an open file still has this name: a file that was replaced lives on while it is open.
+#[cfg(unix)]
+fn has_name(about: &fs::Metadata, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (about.dev(), about.ino()))
+}
+
+#[cfg(not(unix))]
+fn has_name(_: &fs::Metadata, path: &Path) -> bool {
+    path.exists()
+}
+
+/// Writes the new file; it takes its name when it is complete, and the old one's mode with it.
+pub(super) fn rewrite(plan: &Plan, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
+    let target = plan.output.as_ref().unwrap_or(&plan.real);
+    let replaces = plan.output.is_none();
+    let options = WriteOptions {
+        force: plan.force || replaces,
+        inputs: plan.output.iter().map(|_| plan.real.clone()).collect(),
+        ..WriteOptions::default()
+    };
+    let size = plan.file_bytes().1;
+    let mut out = OutputFile::create(target, size, &options)?;
+    let mut source =
+        File::open(&plan.real).map_err(|source| Error::io(&plan.real, "open the file", source))?;
+    write_all(plan, &mut source, &mut out, progress)
+        .map_err(|source| Error::io(target, "write", source))?;
+    // Under the lock, so that of two edits at once the second one is not lost.
+    lock::to_write(&source, &plan.real)?;
+    check_unchanged(plan, &mut source)?;
+    let mut backup = None;
+    if replaces {
+        keep_mode(&source, out.file())
+            .map_err(|source| Error::io(target, "keep the mode of the file", source))?;
+        if plan.backup {
+            backup = Some(link_to_backup(&plan.real)?);
+        }
+    }
+    out.commit()?;
+    Ok(Outcome {
+        path: target.clone(),
+        bytes_written: size,
+        backup,
+    })
+}
+
+fn write_all(
+    plan: &Plan,
+    source: &mut File,
+    out: &mut OutputFile,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<()> {
+    out.write_all(&plan.new)?;
+    progress(plan.new.len() as u64);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    for piece in &plan.pieces {
+        source.seek(SeekFrom::Start(piece.range.start))?;
+        let mut left = piece.range.end - piece.range.start;
+        while left > 0 {
+            // At most the buffer's length.
+            let n = left.min(BUFFER_BYTES as u64) as usize;
+            source.read_exact(&mut buffer[..n])?;
+            out.write_all(&buffer[..n])?;
+            left -= n as u64;
+            progress(n as u64);
+        }
+        io::copy(&mut Read::take(io::repeat(0), piece.zeros), out)?;
+        progress(piece.zeros);
+    }
+    Ok(())
+}
+
+/// Mode and, where that is allowed, owner of the old file.
+fn keep_mode(from: &File, to: &File) -> io::Result<()> {
+    let about = from.metadata()?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt as _, fchown};
+        let now = to.metadata()?;
+        if (about.uid(), about.gid()) != (now.uid(), now.gid()) {
+            // Only an administrator may give files away; the mode is kept all the same.
+            let _ = fchown(to, Some(about.uid()), Some(about.gid()));
+        }
+    }
+    to.set_permissions(about.permissions())
+}
+
+fn backup_path(path: &Path) -> Result<PathBuf> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".bak");
+    let backup = path.with_file_name(name);
+    if fs::symlink_metadata(&backup).is_ok() {
+        return Err(Error::OutputExists { path: backup });
+    }
+    Ok(backup)
+}
+
+/// The old file under a second name, which the new file leaves alone; a copy where there are no
+/// links.
+fn link_to_backup(path: &Path) -> Result<PathBuf> {
+    let backup = backup_path(path)?;
+    match fs::hard_link(path, &backup) {
+        Ok(()) => Ok(backup),
+        Err(_) => copy_to_backup(path),
+    }
+}
+
+/// A copy with bytes of its own, as a header is about to be overwritten. (The system shares the
+/// blocks where the file system can.)
+pub(super) fn copy_to_backup(path: &Path) -> Result<PathBuf> {
+    let backup = backup_path(path)?;
+    let error = |source| Error::io(&backup, "copy the file", source);
+    let mut source = File::open(path).map_err(|source| Error::io(path, "open the file", source))?;
+    let size = source.metadata().map_err(error)?.len();
+    let out = OutputFile::create(&backup, size, &WriteOptions::default())?;
+    io::copy(&mut source, &mut out.file()).map_err(error)?;
+    keep_mode(&source, out.file()).map_err(error)?;
+    out.commit()?;
+    Ok(backup)
+}

@@ -1,0 +1,154 @@
+//! `edit`: other metadata in a GGUF file, and nothing else of it.
+
+mod json;
+mod report;
+mod request;
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use gristmill_convert::Event;
+use gristmill_gguf::edit::{EditOptions, Editor, Outcome, Plan, Way, sha256_of_file};
+
+use super::{Invocation, Run};
+use crate::failure::Hint;
+use crate::progress::ProgressLog;
+use report::Report;
+use request::Request;
+
+/// Arguments of `edit`.
+#[derive(clap::Args)]
+pub struct Edit {
+    /// GGUF file; of a set of shards, the first
+    file: PathBuf,
+    #[command(flatten)]
+    request: Request,
+    /// Write another file, and leave this one as it is
+    #[arg(long, short, value_name = "FILE", conflicts_with = "backup")]
+    output: Option<PathBuf>,
+    /// Keep the old file as FILE.bak
+    #[arg(long)]
+    backup: bool,
+    /// Leave room for later edits: bytes, or a number with K or M; 0 for none
+    #[arg(long, value_name = "SIZE", value_parser = room)]
+    reserve: Option<u64>,
+    /// Show what would change, and how, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Allow edits that can make the model useless, replace an existing output, and write to a write-protected file
+    #[arg(long)]
+    force: bool,
+    /// Print the SHA-256 of the whole file too, before and after; this reads every byte of it
+    #[arg(long)]
+    hash: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Accepted as the reference does; changes nothing
+    #[arg(long, hide = true)]
+    verbose: bool,
+}
+
+/// A number of bytes, with K or M for 1024 or 1024 × 1024 of them.
+pub(super) fn room(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(digits) => (digits, 1 << 10),
+        None => match text.strip_suffix(['M', 'm']) {
+            Some(digits) => (digits, 1 << 20),
+            None => (text, 1),
+        },
+    };
+    let number: Option<u64> = digits.parse().ok();
+    number
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| "a number of bytes, or one with K or M".to_owned())
+}
+
+impl Run for Edit {
+    const NAME: &'static str = "edit";
+    const ABOUT: &'static str =
+        "Change metadata: in place where it fits, else by writing the file anew";
+    const EXAMPLES: &'static str = "gristmill edit model.gguf --set general.name='My model' --dry-run
+        gristmill edit model.gguf --set x.count=u32:5 --rename general.url=general.homepage --remove general.doi
+        gristmill edit model.gguf --chat-template-file template.jinja --eos '<|im_end|>' --backup
+        gristmill edit model.gguf --set-array general.tags=str:'[\"chat\",\"small\"]' --output tagged.gguf
+        gristmill edit model.gguf --reserve 64K";
+
+    fn more_help() -> String {
+        "\n\nTYPE is one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool str; without it the value keeps the type that \
+         the key has. The hashes that are always printed are those of the header, the bytes before the tensor data, \
+         which takes no time on a file of any size; --hash adds those of the whole file."
+            .to_owned()
+    }
+
+    fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        if self.request.is_empty() && self.reserve.is_none() {
+            return Err(nothing_to_do());
+        }
+        let editor = Editor::open(&self.file)?;
+        let edits = self
+            .request
+            .edits(editor.metadata())
+            .map_err(|error| error.context(self.file.display().to_string()))?;
+        let options = EditOptions {
+            output: self.output.clone(),
+            reserve: self.reserve,
+            force: self.force,
+            backup: self.backup,
+        };
+        let plan = editor.plan(&edits, &options)?;
+        let hash_before = self.hash.then(|| sha256_of_file(plan.path())).transpose()?;
+        let outcome = match self.dry_run {
+            true => None,
+            false => Some(apply(&plan)?),
+        };
+        let after = outcome.as_ref().filter(|_| self.hash);
+        let hash_after = after
+            .map(|outcome| sha256_of_file(&outcome.path))
+            .transpose()?;
+        let report = Report {
+            file: &self.file,
+            plan: &plan,
+            outcome: outcome.as_ref(),
+            hashes: (hash_before, hash_after),
+        };
+        report.print(self.json)
+    }
+}
+
+fn nothing_to_do() -> anyhow::Error {
+    let mut parser = <Edit as clap::Args>::augment_args(clap::Command::new("gristmill edit"));
+    let usage = parser.error(
+        clap::error::ErrorKind::MissingRequiredArgument,
+        "nothing to change: give --set, --add, --rename, --remove or another edit",
+    );
+    usage.into()
+}
+
+/// Does it, with a bar while a large file is written.
+fn apply(plan: &Plan) -> anyhow::Result<Outcome> {
+    let mut log = ProgressLog::new(false);
+    if let Way::Rewrite { .. } = plan.way() {
+        let bytes = plan.file_bytes().1;
+        log.event(&Event::Start {
+            n_tensors: 0,
+            bytes,
+        });
+    }
+    plan.apply(&mut |bytes| log.event(&Event::Written { bytes }))
+        .map_err(with_room_for_copy)
+}
+
+/// A folder that cannot be written to has a remedy here that other commands do not have.
+fn with_room_for_copy(error: gristmill_gguf::Error) -> anyhow::Error {
+    match &error {
+        gristmill_gguf::Error::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            let hint = "the folder must be writable, as the new file or the undo file is made in it; \
+                        `--output` writes elsewhere";
+            anyhow!(error).context(Hint::new(hint))
+        }
+        _ => error.into(),
+    }
+}

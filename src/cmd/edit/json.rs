@@ -1,0 +1,196 @@
+//! Metadata values from JSON and to it.
+
+use gristmill_gguf::edit::{value_of, value_type_of};
+use gristmill_gguf::{Array, Value, ValueType};
+use serde_json::{Value as Json, json};
+
+/// The value that a JSON value means for a key that has `existing`. An object says its type itself:
+/// `{"type": "UINT32", "value": 5}`, or `{"type": "ARRAY", "element_type": "STRING", "value": […]}`.
+pub fn value(json: &Json, existing: Option<&Value>) -> Result<Value, String> {
+    if let Json::Object(object) = json {
+        let text = |name: &str| object.get(name).and_then(Json::as_str);
+        let value = object.get("value").ok_or("an object without \"value\"")?;
+        let ty = text("type").ok_or("an object without \"type\"")?;
+        let element = text("element_type").or_else(|| text("element_type_name"));
+        return match (ty.eq_ignore_ascii_case("array"), element) {
+            (true, Some(element)) => array(value, type_named(element)?),
+            (true, None) => Err("an array without \"element_type\"".to_owned()),
+            (false, _) => scalar(value, type_named(ty)?),
+        };
+    }
+    match existing {
+        Some(Value::Array(old)) => array(json, old.element_type()),
+        Some(old) => scalar(json, old.value_type()),
+        None => new_value(json),
+    }
+}
+
+fn type_named(name: &str) -> Result<ValueType, String> {
+    value_type_of(name).ok_or_else(|| format!("{name:?} is no type"))
+}
+
+/// Of a new key: what JSON says without doubt. A number may have any of ten types.
+fn new_value(json: &Json) -> Result<Value, String> {
+    match json {
+        Json::String(_) => scalar(json, ValueType::String),
+        Json::Bool(_) => scalar(json, ValueType::Bool),
+        Json::Array(items) if items.iter().all(Json::is_string) && !items.is_empty() => {
+            array(json, ValueType::String)
+        }
+        Json::Array(items) if items.iter().all(Json::is_boolean) && !items.is_empty() => {
+            array(json, ValueType::Bool)
+        }
+        _ => Err(
+            "the key is new, so its type must be said: {\"type\": \"UINT32\", \"value\": 5}"
+                .to_owned(),
+        ),
+    }
+}
+
+fn scalar(json: &Json, ty: ValueType) -> Result<Value, String> {
+    match (json, ty) {
+        (Json::String(text), ValueType::String) => Ok(text.as_str().into()),
+        (Json::Bool(value), ValueType::Bool) => Ok((*value).into()),
+        (Json::Number(number), ty) if ty != ValueType::String => value_of(&number.to_string(), ty),
+        // JSON has no infinities; as text they are clear enough.
+        (Json::String(text), ValueType::F32 | ValueType::F64) => value_of(text, ty),
+        _ => Err(format!("{json} is no {ty}")),
+    }
+}
+
+/// An array of one element type.
+pub fn array(json: &Json, element: ValueType) -> Result<Value, String> {
+    let Json::Array(items) = json else {
+        return Err(format!("{json} is no array"));
+    };
+    let mut array = empty(element)?;
+    for item in items {
+        push(&mut array, scalar(item, element)?);
+    }
+    Ok(array.into())
+}
+
+fn empty(element: ValueType) -> Result<Array, String> {
+    Ok(match element {
+        ValueType::U8 => Array::U8(Vec::new()),
+        ValueType::I8 => Array::I8(Vec::new()),
+        ValueType::U16 => Array::U16(Vec::new()),
+        ValueType::I16 => Array::I16(Vec::new()),
+        ValueType::U32 => Array::U32(Vec::new()),
+        ValueType::I32 => Array::I32(Vec::new()),
+        ValueType::F32 => Array::F32(Vec::new()),
+        ValueType::Bool => Array::Bool(Vec::new()),
+        ValueType::String => Array::String(Default::default()),
+        ValueType::U64 => Array::U64(Vec::new()),
+        ValueType::I64 => Array::I64(Vec::new()),
+        ValueType::F64 => Array::F64(Vec::new()),
+        ValueType::Array => return Err("arrays of arrays are refused by every reader".to_owned()),
+    })
+}
+
+/// Adds an element, which has the array's type.
+fn push(array: &mut Array, value: Value) {
+    match (array, value) {
+        (Array::U8(items), Value::U8(value)) => items.push(value),
+        (Array::I8(items), Value::I8(value)) => items.push(value),
+        (Array::U16(items), Value::U16(value)) => items.push(value),
+        (Array::I16(items), Value::I16(value)) => items.push(value),
+        (Array::U32(items), Value::U32(value)) => items.push(value),
+        (Array::I32(items), Value::I32(value)) => items.push(value),
+        (Array::F32(items), Value::F32(value)) => items.push(value),
+        (Array::Bool(items), Value::Bool(value)) => items.push(value),
+        (Array::String(items), Value::String(text)) => items.push(text.as_bytes()),
+        (Array::U64(items), Value::U64(value)) => items.push(value),
+        (Array::I64(items), Value::I64(value)) => items.push(value),
+        (Array::F64(items), Value::F64(value)) => items.push(value),
+        _ => {}
+    }
+}
+
+/// A value for a report: arrays by their length and first elements.
+pub fn shown(value: &Value, n_items: usize) -> Json {
+    match value {
+        Value::Array(array) => json!({
+            "type": "ARRAY",
+            "element_type": array.element_type().name(),
+            "length": array.len(),
+            "preview": array.iter().take(n_items).map(|item| bare(&item)).collect::<Vec<_>>(),
+        }),
+        scalar => json!({ "type": scalar.value_type().name(), "value": bare(scalar) }),
+    }
+}
+
+fn bare(value: &Value) -> Json {
+    match value {
+        Value::U8(value) => json!(value),
+        Value::I8(value) => json!(value),
+        Value::U16(value) => json!(value),
+        Value::I16(value) => json!(value),
+        Value::U32(value) => json!(value),
+        Value::I32(value) => json!(value),
+        Value::U64(value) => json!(value),
+        Value::I64(value) => json!(value),
+        // JSON has no infinities and no NaN.
+        Value::F32(value) if !value.is_finite() => json!(value.to_string()),
+        Value::F64(value) if !value.is_finite() => json!(value.to_string()),
+        Value::F32(value) => json!(value),
+        Value::F64(value) => json!(value),
+        Value::Bool(value) => json!(value),
+        Value::String(text) => json!(text.to_str_escaped()),
+        Value::Array(_) => Json::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str, existing: Option<Value>) -> Result<Value, String> {
+        let json = serde_json::from_str(text).expect("it is JSON");
+        value(&json, existing.as_ref())
+    }
+
+    #[test]
+    fn a_value_keeps_the_type_of_its_key() {
+        assert_eq!(of("5", Some(1u16.into())), Ok(5u16.into()));
+        assert_eq!(of("5", Some(1f32.into())), Ok(5f32.into()));
+        assert_eq!(
+            of("[1, 2]", Some(vec![0u8].into())),
+            Ok(vec![1u8, 2].into())
+        );
+        let error = of("70000", Some(1u16.into())).expect_err("it does not fit");
+        assert_eq!(error, "70000 does not fit in UINT16");
+        let error = of("\"x\"", Some(1u16.into())).expect_err("it is text");
+        assert_eq!(error, "\"x\" is no UINT16");
+        assert!(of("[1, \"x\"]", Some(vec![0u8].into())).is_err());
+    }
+
+    #[test]
+    fn a_new_key_says_its_type_where_json_does_not() {
+        assert_eq!(of("\"x\"", None), Ok("x".into()));
+        assert_eq!(of("true", None), Ok(true.into()));
+        assert_eq!(of("[\"x\"]", None), Ok(vec!["x".to_owned()].into()));
+        for unclear in ["5", "[]", "[1]", "null"] {
+            assert!(
+                of(unclear, None)
+                    .expect_err(unclear)
+                    .contains("its type must be said")
+            );
+        }
+        assert_eq!(of(r#"{"type": "u64", "value": 5}"#, None), Ok(5u64.into()));
+        assert_eq!(
+            of(r#"{"type": "f32", "value": "inf"}"#, None),
+            Ok(f32::INFINITY.into())
+        );
+        let array = r#"{"type": "ARRAY", "element_type": "INT8", "value": [-1, 2]}"#;
+        assert_eq!(of(array, None), Ok(vec![-1i8, 2].into()));
+        assert!(of(r#"{"type": "u8"}"#, None).is_err());
+        assert!(
+            of(
+                r#"{"type": "ARRAY", "element_type": "ARRAY", "value": []}"#,
+                None
+            )
+            .is_err()
+        );
+    }
+}

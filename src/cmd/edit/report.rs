@@ -1,0 +1,175 @@
+//! What an edit changes, or has changed, as text and as JSON.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use gristmill_gguf::Value;
+use gristmill_gguf::edit::{Change, Outcome, Plan, Way};
+use serde_json::{Value as Json, json};
+
+use super::json::shown;
+
+/// Elements of an array to show.
+const PREVIEW: usize = 8;
+/// Characters of a string to show in text.
+const TEXT_CHARS: usize = 100;
+
+/// What there is to tell.
+pub struct Report<'a> {
+    pub file: &'a Path,
+    pub plan: &'a Plan,
+    /// None of a dry run.
+    pub outcome: Option<&'a Outcome>,
+    /// SHA-256 of the whole file before and after, where they were asked for.
+    pub hashes: (Option<String>, Option<String>),
+}
+
+impl Report<'_> {
+    /// Writes the report to standard output.
+    pub fn print(&self, as_json: bool) -> anyhow::Result<()> {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        if as_json {
+            serde_json::to_writer_pretty(&mut out, &self.to_json())?;
+            writeln!(out)?;
+        } else {
+            self.write_text(&mut out)?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        for change in self.plan.changes() {
+            writeln!(out, "{}", line(change))?;
+        }
+        writeln!(out, "{}", self.way())?;
+        if self.plan.room() > 0 {
+            writeln!(out, "room for later edits: {} bytes", self.plan.room())?;
+        }
+        if let Some(backup) = self.outcome.and_then(|outcome| outcome.backup.as_ref()) {
+            writeln!(
+                out,
+                "old file: {}",
+                printable(&backup.display().to_string())
+            )?;
+        }
+        let (before, after) = self.plan.header_sha256();
+        let (bytes_before, bytes_after) = self.plan.header_bytes();
+        writeln!(out, "header before: sha256 {before} ({bytes_before} bytes)")?;
+        writeln!(out, "header after:  sha256 {after} ({bytes_after} bytes)")?;
+        if let Some(sum) = &self.hashes.0 {
+            writeln!(out, "file before:   sha256 {sum}")?;
+        }
+        if let Some(sum) = &self.hashes.1 {
+            writeln!(out, "file after:    sha256 {sum}")?;
+        }
+        Ok(())
+    }
+
+    /// How, in one sentence; of a dry run, how it would be.
+    fn way(&self) -> String {
+        let (before, after) = self.plan.file_bytes();
+        let (verb, n_bytes) = match self.outcome {
+            Some(outcome) => ("wrote", outcome.bytes_written),
+            None => ("would write", self.plan.bytes_to_write()),
+        };
+        match self.plan.way() {
+            Way::InPlace => format!(
+                "in place: {verb} {n_bytes} of {before} bytes; the tensor data stays where it is"
+            ),
+            Way::Rewrite { reason } => {
+                format!("a new file: {verb} {after} bytes (before: {before}), as {reason}")
+            }
+            _ => "nothing changes".to_owned(),
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        let (header_before, header_after) = self.plan.header_bytes();
+        let (sum_before, sum_after) = self.plan.header_sha256();
+        let (file_before, file_after) = self.plan.file_bytes();
+        let (way, reason) = match self.plan.way() {
+            Way::InPlace => ("in place", None),
+            Way::Rewrite { reason } => ("rewrite", Some(reason)),
+            _ => ("unchanged", None),
+        };
+        let changes: Vec<Json> = self.plan.changes().iter().map(change_json).collect();
+        let written = self.outcome.map(|outcome| outcome.bytes_written);
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        json!({
+            "file": path(self.file),
+            "output": self.outcome.map(|outcome| path(&outcome.path)),
+            "backup": self.outcome.and_then(|outcome| outcome.backup.as_deref().map(path)),
+            "dry_run": self.outcome.is_none(),
+            "changes": changes,
+            "way": way,
+            "reason": reason,
+            "bytes_written": written.unwrap_or(self.plan.bytes_to_write()),
+            "room": self.plan.room(),
+            "file_bytes": { "before": file_before, "after": file_after },
+            "header_bytes": { "before": header_before, "after": header_after },
+            "header_sha256": { "before": sum_before, "after": sum_after },
+            "file_sha256": { "before": self.hashes.0, "after": self.hashes.1 },
+        })
+    }
+}
+
+fn change_json(change: &Change) -> Json {
+    let value = |value: &Option<Value>| value.as_ref().map(|value| shown(value, PREVIEW));
+    json!({
+        "key": change.key,
+        "renamed_from": change.renamed_from,
+        "before": value(&change.before),
+        "after": value(&change.after),
+    })
+}
+
+/// One change in one line.
+fn line(change: &Change) -> String {
+    let key = printable(&change.key);
+    match (&change.renamed_from, &change.before, &change.after) {
+        (Some(from), ..) => format!("> {key}: was {}", printable(from)),
+        (None, Some(before), Some(after)) => {
+            format!("~ {key}: {} -> {}", show(before), show(after))
+        }
+        (None, None, Some(after)) => format!("+ {key}: {} {}", after.type_name(), show(after)),
+        (None, Some(before), None) => format!("- {key}: {} {}", before.type_name(), show(before)),
+        (None, None, None) => key,
+    }
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => {
+            let shown = printable(&text.to_str_escaped());
+            match shown.char_indices().nth(TEXT_CHARS) {
+                Some((end, _)) => format!("\"{}…\" ({} bytes)", &shown[..end], text.len()),
+                None => format!("\"{shown}\""),
+            }
+        }
+        Value::Array(array) => {
+            let items: Vec<String> = array.iter().take(PREVIEW).map(|item| show(&item)).collect();
+            let more = if array.len() > PREVIEW { ", …" } else { "" };
+            format!("[{}{more}] ({})", items.join(", "), array.len())
+        }
+        Value::U8(value) => value.to_string(),
+        Value::I8(value) => value.to_string(),
+        Value::U16(value) => value.to_string(),
+        Value::I16(value) => value.to_string(),
+        Value::U32(value) => value.to_string(),
+        Value::I32(value) => value.to_string(),
+        Value::U64(value) => value.to_string(),
+        Value::I64(value) => value.to_string(),
+        Value::F32(value) => value.to_string(),
+        Value::F64(value) => value.to_string(),
+        Value::Bool(value) => value.to_string(),
+    }
+}
+
+/// Text from a file, safe to print: control characters, which could steer a terminal, are escaped.
+fn printable(text: &str) -> String {
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
