@@ -13,8 +13,8 @@ pub const ARRAY_ITEMS: u64 = 100_000_000;
 pub const KEY_BYTES: u64 = 65_535;
 /// Bytes of a tensor name that the reference loads: its buffer of 64 ends in a zero byte.
 pub const NAME_BYTES: usize = 63;
-/// Bytes of a tensor name that this reader accepts.
-pub const READ_NAME_BYTES: u64 = 65_535;
+/// Bytes of a tensor name that this reader accepts: the limit of the specification.
+pub const READ_NAME_BYTES: u64 = 64;
 /// Dimensions of a tensor.
 pub const DIMS: u32 = 4;
 /// Shards of a set: their numbers are stored in 16 bits.

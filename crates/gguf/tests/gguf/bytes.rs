@@ -17,9 +17,9 @@ pub struct Bytes {
     pub n_tensors: Option<u64>,
     pub n_entries: Option<u64>,
     pub alignment: usize,
-    entries: Vec<Vec<u8>>,
-    tensors: Vec<Vec<u8>>,
-    data: Vec<u8>,
+    pub entries: Vec<Vec<u8>>,
+    pub tensors: Vec<Vec<u8>>,
+    pub data: Vec<u8>,
 }
 
 impl Bytes {

@@ -4,6 +4,7 @@ mod bytes;
 mod editing;
 mod golden;
 mod hostile;
+mod hostile_files;
 mod kinds;
 mod metadata;
 mod shards;

@@ -105,10 +105,12 @@ fn b14_names_that_loaders_refuse_are_not_written() {
         long_names: true,
         ..WriteOptions::default()
     };
-    let mut writer = create(&path, &[plan(&"n".repeat(74), &[8])], &long).unwrap();
+    let beyond = create(&path, &[plan(&"n".repeat(65), &[8])], &long);
+    assert!(matches!(beyond, Err(Error::BadPlan { .. })));
+    let mut writer = create(&path, &[plan(&"n".repeat(64), &[8])], &long).unwrap();
     writer.write(&[0; 32]).unwrap();
     writer.finish().unwrap();
-    assert_eq!(File::open(&path).unwrap().tensors()[0].name.len(), 74);
+    assert_eq!(File::open(&path).unwrap().tensors()[0].name.len(), 64);
 }
 
 #[test]
