@@ -13,6 +13,7 @@ use bytes::{Bytes, F32, sample};
 fn main() {
     for (name, file) in gguf_files() {
         write("gguf_open", name, &file);
+        write("gguf_edit", name, &[EDITS, &file].concat());
     }
     for (name, file) in vocabularies() {
         write("tokenizer_load", name, &file);
@@ -29,6 +30,9 @@ fn main() {
     }
     write("convert_checkpoint", "llama", &checkpoint());
 }
+
+/// Three edits for the target `gguf_edit`: a new entry, a longer value and a removal.
+const EDITS: &[u8] = &[3, 0x41, 1, 0, 9, 0x50, 0x80, 0, 200, 3, 0x81, 0, 0];
 
 fn write(target: &str, name: &str, bytes: &[u8]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))

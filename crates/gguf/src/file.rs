@@ -57,6 +57,11 @@ impl File {
         File::of_region(Mapping::of_bytes(bytes), path, true)
     }
 
+    /// [`File::from_bytes`] with the data of a big-endian file as it is stored.
+    pub(crate) fn from_stored_bytes(bytes: &[u8], path: &Path) -> Result<File> {
+        File::of_region(Mapping::of_bytes(bytes), path, false)
+    }
+
     fn of_region(mut region: Mapping, path: &Path, turn: bool) -> Result<File> {
         let Parsed {
             version,

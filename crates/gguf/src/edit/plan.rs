@@ -88,6 +88,17 @@ impl Editor {
         Ok(Editor { file, real })
     }
 
+    /// Validates bytes in memory as a file that is to be edited; `path` is only a name for messages, and
+    /// the plan can be turned into bytes again ([`Plan::to_bytes`]).
+    ///
+    /// # Errors
+    /// Those of [`File::from_bytes`].
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Editor> {
+        let file = File::from_stored_bytes(bytes, path)?;
+        let real = path.to_owned();
+        Ok(Editor { file, real })
+    }
+
     /// The metadata as it is.
     pub fn metadata(&self) -> &Metadata {
         self.file.metadata()
@@ -236,6 +247,9 @@ impl Editor {
         if self.file.tensors().is_empty() {
             return Some("without tensors the header is the whole file".to_owned());
         }
+        if self.file.data_offset() > undo::HEADER_BYTES_MAX {
+            return Some("the header is too long to be kept beside the file".to_owned());
+        }
         if alignment != self.file.alignment() {
             return Some("the alignment changes, so the tensors move".to_owned());
         }
@@ -349,6 +363,19 @@ impl Plan {
     /// The room for later edits that the file will have, in bytes.
     pub fn room(&self) -> u64 {
         self.room
+    }
+
+    /// The bytes of the edited file, made of those of the file that was opened. For small files; the
+    /// answer means nothing for other bytes.
+    pub fn to_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = self.new.clone();
+        for piece in &self.pieces {
+            // Pieces lie inside the file, so their ends fit in `usize`.
+            let range = piece.range.start as usize..piece.range.end as usize;
+            out.extend_from_slice(bytes.get(range).unwrap_or_default());
+            out.resize(out.len() + piece.zeros as usize, 0);
+        }
+        out
     }
 
     /// Does it. `progress` hears of the bytes of a rewritten file as they are written.

@@ -178,6 +178,15 @@ fn an_undo_file_that_is_damaged_or_hostile_is_refused() {
     refused(&path, "it is damaged");
     fs::write(&undo, vec![0; 500]).unwrap();
     refused(&path, "it is no undo file");
+    // A hole of a terabyte costs nothing to make, and must cost nothing to refuse.
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&undo)
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    let error = recover(&path).unwrap_err().to_string();
+    assert!(error.contains("it is damaged"), "{error}");
     fs::remove_file(&undo).unwrap();
     fs::create_dir(&undo).unwrap();
     refused(&path, "not a regular file");

@@ -29,6 +29,8 @@ const VERSION: u32 = 1;
 /// Where the old header starts.
 pub(super) const HEAD_BYTES: usize = 160;
 const SEALED_BYTES: usize = 128;
+/// The longest header that is edited in place; far above every real one, and read in a second.
+pub(super) const HEADER_BYTES_MAX: u64 = 1 << 30;
 /// How much of either end of the data is hashed.
 const FINGERPRINT_BYTES: u64 = 64 << 10;
 const SUFFIX: &str = ".edit-undo";
@@ -107,7 +109,8 @@ impl Undo {
         let damaged = || "it is damaged".to_owned();
         let cannot = |source: io::Error| format!("it cannot be read: {source}");
         let file = open_regular(undo).map_err(cannot)?;
-        if file.metadata().map_err(cannot)?.len() < HEAD_BYTES as u64 {
+        let length = file.metadata().map_err(cannot)?.len();
+        if length < HEAD_BYTES as u64 || length > HEADER_BYTES_MAX + HEAD_BYTES as u64 {
             return Err(damaged());
         }
         let bytes = Mapping::of_file(&file, undo).map_err(|error| error.to_string())?;

@@ -398,6 +398,8 @@ fn edits_that_cannot_be_made() {
             .to_string();
         assert!(error.contains(reason), "{error}");
     }
+    let error = plan(&place.path, &[remove("x")]).unwrap_err();
+    assert!(matches!(error, Error::BadEdit { key, .. } if key == "x"));
     assert_eq!(fs::read(&place.path).unwrap(), before);
     assert_eq!(place.names(), ["model.gguf"]);
 }
@@ -682,4 +684,31 @@ fn links_and_modes_stay_what_they_are() {
         matches!(error, Error::WriteProtected { .. }) && error.hint().is_some(),
         "{error}"
     );
+}
+
+#[test]
+#[ignore = "needs a disk of 1 MiB, mounted at the path in GRISTMILL_SMALL_DISK"]
+fn b41_a_full_disk_leaves_the_file_as_it_is() {
+    let disk = PathBuf::from(std::env::var_os("GRISTMILL_SMALL_DISK").unwrap());
+    let path = disk.join("model.gguf");
+    // A header of 200 KB, so that neither the undo file nor a new file finds room.
+    let before = sample()
+        .entry_string("x.filling", &[b'f'; 200_000])
+        .entry_string("general.name", b"name")
+        .build();
+    fs::write(&path, &before).unwrap();
+    fs::write(disk.join("other"), vec![0; 740 << 10]).unwrap();
+    for (name, in_place) in [("eman", true), (&*"long".repeat(100), false)] {
+        let plan = plan(&path, &[set("general.name", name)]).unwrap();
+        assert_eq!(*plan.way() == Way::InPlace, in_place);
+        let error = plan.apply(&mut |_| ()).unwrap_err();
+        assert!(
+            matches!(error, Error::NoSpace { .. }) && error.hint().is_some(),
+            "{error}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), before);
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 2);
+    }
+    fs::remove_file(&path).unwrap();
+    fs::remove_file(disk.join("other")).unwrap();
 }

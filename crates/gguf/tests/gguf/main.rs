@@ -2,6 +2,7 @@
 
 mod bytes;
 mod editing;
+mod editing_random;
 mod golden;
 mod hostile;
 mod hostile_files;

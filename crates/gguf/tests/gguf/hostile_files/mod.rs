@@ -185,7 +185,7 @@ fn every_error_variant_is_reached() {
         assert_eq!(variant(&error), expected, "{error}");
         reached.insert(expected.to_owned());
     }
-    for (expected, source) in writing::ELSEWHERE {
+    for &(expected, source) in writing::ELSEWHERE {
         assert!(source.contains(&format!("Error::{expected}")), "{expected}");
         reached.insert(expected.to_owned());
     }
