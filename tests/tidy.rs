@@ -17,13 +17,22 @@ const ALLOWED_EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "engine",
-        &["compute", "gguf", "kernels", "model", "quant", "tokenizer"],
+        &[
+            "compute",
+            "gguf",
+            "kernels",
+            "model",
+            "quant",
+            "template",
+            "tokenizer",
+        ],
     ),
     ("gguf", &["quant"]),
     ("kernels", &["quant"]),
     ("model", &["compute", "gguf", "quant"]),
     ("pipeline", &["convert", "engine", "gguf"]),
     ("quant", &[]),
+    ("template", &[]),
     ("tokenizer", &["gguf"]),
 ];
 

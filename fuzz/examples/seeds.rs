@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 #[allow(dead_code)]
 mod bytes;
 
+#[path = "../../crates/template/src/tests/hostile.rs"]
+mod hostile;
+
 use bytes::{Bytes, F32, sample};
+use hostile::HOSTILE;
 
 fn main() {
     for (name, file) in gguf_files() {
@@ -27,6 +31,9 @@ fn main() {
     }
     for (name, template) in TEMPLATES {
         write("chat_template", name, template.as_bytes());
+    }
+    for (name, template) in HOSTILE {
+        write("chat_template", &format!("hostile-{name}"), template.as_bytes());
     }
     write("convert_checkpoint", "llama", &checkpoint());
 }

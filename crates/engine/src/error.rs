@@ -174,7 +174,7 @@ impl EngineError {
                     .collect();
                 Some(format!("samplers are {}", names.join(", ")))
             }
-            EngineError::TemplateSyntax { .. } => {
+            EngineError::TemplateSyntax { .. } | EngineError::TemplateRender { .. } => {
                 Some("give another template with --chat-template or --chat-template-file".into())
             }
             _ => None,

@@ -1,14 +1,11 @@
 //! Chat templates: a conversation becomes the text that the model was trained on.
 //!
-//! Templates are Jinja as Python's `transformers` runs it: blocks trimmed, loop controls, its `tojson`,
-//! `raise_exception` and `strftime_now`. A template has a budget of steps, so that none can run forever.
+//! Templates are Jinja as Python's `transformers` runs it. They come with models, so from anyone: the crate that runs
+//! them bounds their time, their memory and their depth.
 
 mod builtin;
 mod clock;
 mod guard;
-mod python;
-mod source;
-mod tojson;
 
 pub use builtin::{BUILTIN_TEMPLATES, builtin};
 pub use clock::Clock;
@@ -16,18 +13,10 @@ pub use guard::{Controls, GuardedText, guarded};
 
 use std::sync::Arc;
 
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Serde, Value};
-use minijinja::{Environment, ErrorKind, UndefinedBehavior};
+use gristmill_template::{Input, Template, TemplateError};
 use serde::Serialize;
 
 use crate::error::EngineError;
-
-/// Steps and output blocks that one rendering may use; the largest golden conversation needs about 10,000.
-const FUEL: u64 = 20_000_000;
-
-/// The name under which the template is compiled; shows up nowhere.
-const NAME: &str = "chat";
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -89,6 +78,7 @@ impl RenderInput {
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
     source: Arc<str>,
+    template: Template,
 }
 
 impl ChatTemplate {
@@ -96,19 +86,17 @@ impl ChatTemplate {
     ///
     /// Errors: [`EngineError::TemplateSyntax`] with the line and what is not understood there.
     pub fn new(source: &str) -> Result<Self, EngineError> {
-        let template = ChatTemplate {
-            source: Arc::from(source::prepare(source)),
-        };
-        environment(Clock::Now)
-            .and_then(|mut environment| environment.add_template(NAME, &template.source))
-            .map_err(|error| EngineError::TemplateSyntax {
-                line: error.line().unwrap_or(0),
-                message: describe(&error),
-            })?;
-        Ok(template)
+        let template = Template::new(source).map_err(|error| EngineError::TemplateSyntax {
+            line: error.line(),
+            message: error.message(),
+        })?;
+        Ok(ChatTemplate {
+            source: Arc::from(source),
+            template,
+        })
     }
 
-    /// The template's text as compiled.
+    /// The template's text.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -116,72 +104,36 @@ impl ChatTemplate {
     /// Renders a conversation.
     ///
     /// Errors: [`EngineError::TemplateRefused`] with the template's own words where it calls
-    /// `raise_exception`, [`EngineError::TemplateRender`] where an operation fails.
+    /// `raise_exception`, [`EngineError::TemplateRender`] where an operation fails or the template asks for too much.
     pub fn render(&self, input: &RenderInput) -> Result<String, EngineError> {
-        environment(input.clock)
-            .and_then(|mut environment| {
-                environment.add_template(NAME, &self.source)?;
-                environment
-                    .get_template(NAME)?
-                    .render(Value::from(Serde(context(input))))
-            })
-            .map_err(|error| match python::refusal(&error) {
-                Some(message) => EngineError::TemplateRefused { message },
-                None => EngineError::TemplateRender {
-                    line: error.line().unwrap_or(0),
-                    message: describe(&error),
-                },
-            })
+        let none = serde_json::Value::Null;
+        let generates = input.add_generation_prompt.into();
+        let bos: serde_json::Value = input.bos_token.as_str().into();
+        let eos: serde_json::Value = input.eos_token.as_str().into();
+        // later ones replace earlier ones; absent tools and documents are none, not undefined
+        let mut variables = vec![("documents", &none)];
+        let extra = input.extra.iter();
+        variables.extend(extra.map(|(name, value)| (name.as_str(), value)));
+        variables.extend([
+            ("messages", &input.messages),
+            ("tools", input.tools.as_ref().unwrap_or(&none)),
+            ("add_generation_prompt", &generates),
+            ("bos_token", &bos),
+            ("eos_token", &eos),
+        ]);
+        let clock = input.clock;
+        let input = Input {
+            variables: &variables,
+            now: &|format| clock.format(format),
+        };
+        self.template.render(&input).map_err(|error| match error {
+            TemplateError::Refused { message } => EngineError::TemplateRefused { message },
+            error => EngineError::TemplateRender {
+                line: error.line(),
+                message: error.message(),
+            },
+        })
     }
-}
-
-/// The variables of a template, in the names of `transformers`. Absent tools and documents are none, not undefined.
-fn context(input: &RenderInput) -> serde_json::Map<String, serde_json::Value> {
-    let mut context = input.extra.clone();
-    context.insert("messages".into(), input.messages.clone());
-    context.insert("tools".into(), input.tools.clone().unwrap_or_default());
-    context.entry("documents").or_insert_with(Default::default);
-    context.insert(
-        "add_generation_prompt".into(),
-        input.add_generation_prompt.into(),
-    );
-    context.insert("bos_token".into(), input.bos_token.clone().into());
-    context.insert("eos_token".into(), input.eos_token.clone().into());
-    context
-}
-
-fn environment<'a>(clock: Clock) -> Result<Environment<'a>, minijinja::Error> {
-    let mut environment = Environment::new();
-    environment.set_syntax(
-        SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .build()?,
-    );
-    environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.set_fuel(Some(FUEL));
-    python::install(&mut environment);
-    environment.add_filter("tojson", tojson::tojson);
-    environment.add_function("strftime_now", move |format: &str| clock.format(format));
-    Ok(environment)
-}
-
-/// The error in one line, with its cause.
-fn describe(error: &minijinja::Error) -> String {
-    if error.kind() == ErrorKind::OutOfFuel {
-        return "the template takes too many steps".into();
-    }
-    let mut text = match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
-    };
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]
