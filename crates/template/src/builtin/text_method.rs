@@ -63,14 +63,7 @@ pub(super) fn call(
         "upper" => cased(text, str::to_uppercase, &meter)?,
         "capitalize" | "title" | "swapcase" => by_position(text, name, &meter)?,
         "strip" | "lstrip" | "rstrip" => strip(text, name, arguments)?,
-        "removeprefix" => {
-            let prefix = arguments.text("prefix")?;
-            Value::text(&meter, text.strip_prefix(&**prefix).unwrap_or(text))?
-        }
-        "removesuffix" => {
-            let suffix = arguments.text("suffix")?;
-            Value::text(&meter, text.strip_suffix(&**suffix).unwrap_or(text))?
-        }
+        "removeprefix" | "removesuffix" => remove(text, name, arguments)?,
         "startswith" | "endswith" => affix(text, name == "startswith", arguments)?,
         "find" | "rfind" | "index" | "rindex" => find(text, name, arguments)?,
         "count" => {
@@ -86,17 +79,7 @@ pub(super) fn call(
             let count = arguments.optional_integer("count")?;
             replaced(text, &old, &new, count, &meter)?
         }
-        "join" => {
-            let items = arguments.required("iterable")?.items(&meter)?;
-            let mut joined = TextBuilder::new(&meter)?;
-            for (index, item) in items.items().iter().enumerate() {
-                if index > 0 {
-                    joined.push_str(text)?;
-                }
-                display(item, &mut joined)?;
-            }
-            Value::from_builder(joined)?
-        }
+        "join" => join(text, arguments)?,
         "format" => format::braces(text, arguments)?,
         "center" | "ljust" | "rjust" => {
             let width = arguments.count("width", 0)?;
@@ -177,6 +160,28 @@ fn strip(text: &Rc<Text>, name: &str, arguments: &mut Arguments) -> Result<Value
         return Ok(Value::Text(Rc::clone(text)));
     }
     Value::text(arguments.meter(), result)
+}
+
+fn remove(text: &str, name: &str, arguments: &mut Arguments) -> Result<Value> {
+    let affix = arguments.text("affix")?;
+    let rest = match name {
+        "removeprefix" => text.strip_prefix(affix.as_str()),
+        _ => text.strip_suffix(affix.as_str()),
+    };
+    Value::text(arguments.meter(), rest.unwrap_or(text))
+}
+
+fn join(separator: &str, arguments: &mut Arguments) -> Result<Value> {
+    let items = arguments.required("iterable")?;
+    let meter = arguments.meter();
+    let mut joined = TextBuilder::new(meter)?;
+    for (index, item) in items.items(meter)?.items().iter().enumerate() {
+        if index > 0 {
+            joined.push_str(separator)?;
+        }
+        display(item, &mut joined)?;
+    }
+    Value::from_builder(joined)
 }
 
 fn affix(text: &str, at_start: bool, arguments: &mut Arguments) -> Result<Value> {

@@ -54,6 +54,35 @@ impl<'t> Renderer<'t> {
                 let parts = [self.part(start)?, self.part(stop)?, self.part(step)?];
                 slice(&value, parts, &self.meter)
             }
+            ExpressionKind::Binary(operator, left, right) => {
+                let left = self.expression(left)?;
+                let right = self.expression(right)?;
+                binary(operator, &left, &right, &self.meter)
+            }
+            ExpressionKind::Compare(first, rest) => self.comparison(first, rest),
+            ExpressionKind::Test {
+                value,
+                name,
+                arguments,
+                negated,
+            } => {
+                let value = self.expression(value)?;
+                let arguments = self.arguments(arguments)?;
+                let holds = builtin::test(name, &value, arguments)?;
+                Ok(Value::Bool(holds != *negated))
+            }
+            ExpressionKind::Filter(value, filter) => {
+                let value = self.expression(value)?;
+                self.filter(value, filter)
+            }
+            ExpressionKind::Call(callee, arguments) => self.call(callee, arguments),
+            other => self.logic(other),
+        }
+    }
+
+    /// Operators of truth and sign.
+    fn logic(&mut self, kind: &'t ExpressionKind) -> Result<Value> {
+        match kind {
             ExpressionKind::Not(value) => Ok(Value::Bool(!self.expression(value)?.is_true())),
             ExpressionKind::Negative(value) => {
                 let value = self.expression(value)?;
@@ -83,28 +112,6 @@ impl<'t> Renderer<'t> {
                     self.expression(right)
                 }
             }
-            ExpressionKind::Binary(operator, left, right) => {
-                let left = self.expression(left)?;
-                let right = self.expression(right)?;
-                binary(operator, &left, &right, &self.meter)
-            }
-            ExpressionKind::Compare(first, rest) => self.comparison(first, rest),
-            ExpressionKind::Test {
-                value,
-                name,
-                arguments,
-                negated,
-            } => {
-                let value = self.expression(value)?;
-                let arguments = self.arguments(arguments)?;
-                let holds = builtin::test(name, &value, arguments)?;
-                Ok(Value::Bool(holds != *negated))
-            }
-            ExpressionKind::Filter(value, filter) => {
-                let value = self.expression(value)?;
-                self.filter(value, filter)
-            }
-            ExpressionKind::Call(callee, arguments) => self.call(callee, arguments),
             ExpressionKind::Conditional {
                 condition,
                 value,
@@ -114,6 +121,8 @@ impl<'t> Renderer<'t> {
                 (false, Some(otherwise)) => self.expression(otherwise),
                 (false, None) => Ok(Value::Undefined),
             },
+            // the others are done before
+            _ => Ok(Value::Undefined),
         }
     }
 

@@ -42,7 +42,7 @@ impl Parser {
                 }
                 TokenKind::EmitStart => {
                     let kind = StatementKind::Emit(self.tuple(true)?);
-                    self.expect(TokenKind::EmitEnd, "'}}'")?;
+                    self.require(TokenKind::EmitEnd, "'}}'")?;
                     statements.push(Statement { line, kind });
                 }
                 TokenKind::TagStart => {
@@ -62,7 +62,7 @@ impl Parser {
         }
     }
 
-    fn expect(&mut self, kind: TokenKind, wanted: &str) -> Result<()> {
+    fn require(&mut self, kind: TokenKind, wanted: &str) -> Result<()> {
         if *self.peek() != kind {
             return Err(self.unexpected(wanted));
         }
@@ -71,7 +71,7 @@ impl Parser {
     }
 
     fn tag_end(&mut self) -> Result<()> {
-        self.expect(TokenKind::TagEnd, "'%}'")
+        self.require(TokenKind::TagEnd, "'%}'")
     }
 
     /// A body up to its only end tag.
