@@ -183,10 +183,7 @@ impl<'t> Renderer<'t> {
             Value::Namespace(namespace) => Ok(namespace.get(text).unwrap_or(Value::Undefined)),
             Value::Loop(state) => Ok(state.attribute(text)),
             Value::Map(_) | Value::Text(_) | Value::List(_) if builtin::has_method(value, text) => {
-                Ok(Value::Method(Rc::new(Method {
-                    receiver: value.clone(),
-                    name: Rc::clone(text),
-                })))
+                Method::value(value.clone(), Rc::clone(text), &self.meter)
             }
             Value::Map(map) => Ok(map.get(name)?.cloned().unwrap_or(Value::Undefined)),
             // the pairs of `groupby` have names for their items

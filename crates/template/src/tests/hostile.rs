@@ -169,6 +169,10 @@ pub const HOSTILE: &[(&str, &str)] = &[
         "methods-chained",
         "{{ 'a'.strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip().strip() }}",
     ),
+    (
+        "methods",
+        "{% set ns = namespace(x=[]) %}{% for i in range(100000) %}{% set ns.x = [ns.x, 'a'.strip, 'a'.upper, 'a'.lower] if i % 100 else [] %}{% endfor %}{{ [ns.x] * 1000000 }}",
+    ),
     ("maps", "{{ [[1]] | map(*(['map'] * 100000)) }}"),
     (
         "sorted",

@@ -60,6 +60,17 @@ pub(crate) struct MacroValue {
 pub(crate) struct Method {
     pub receiver: Value,
     pub name: Rc<Text>,
+    _charge: Charge,
+}
+
+impl Method {
+    pub fn value(receiver: Value, name: Rc<Text>, meter: &Rc<Meter>) -> Result<Value> {
+        Ok(Value::Method(Rc::new(Method {
+            receiver,
+            name,
+            _charge: meter.charge(size_of::<Method>() + 32)?,
+        })))
+    }
 }
 
 /// A string.
