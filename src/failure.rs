@@ -21,10 +21,25 @@ impl fmt::Display for Hint {
     }
 }
 
+/// An exit code without a message, for what is no failure (two models differ) or was told already.
+#[derive(Debug)]
+pub struct Exit(pub u8);
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "exit code {}", self.0)
+    }
+}
+
+impl std::error::Error for Exit {}
+
 /// Prints the error with its remedy and gives the exit code: 1, or a quiet 0 where the reader of our output has gone.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
+    }
+    if let Some(Exit(code)) = error.downcast_ref() {
+        return ExitCode::from(*code);
     }
     let hint = hint(error);
     let mut causes: Vec<String> = Vec::new();

@@ -8,6 +8,7 @@ mod failure;
 mod gpu;
 mod interrupt;
 mod progress;
+mod sizes;
 mod version;
 
 use std::ffi::OsString;

@@ -48,11 +48,7 @@ impl ProgressLog {
 
     fn start(&mut self, n_tensors: usize, bytes: u64) {
         self.n_tensors = n_tensors;
-        let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {wide_msg}";
-        // The template is constant and valid; were it not, the default style would do.
-        let style =
-            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        self.bar = ProgressBar::new(bytes).with_style(style);
+        self.bar = bar(bytes);
     }
 
     fn line(&self, text: &str) {
@@ -62,6 +58,45 @@ impl ProgressLog {
             self.bar.println(text);
         }
     }
+}
+
+/// A bar over bytes that are read or written, on a terminal only.
+pub struct ByteBar {
+    bar: ProgressBar,
+}
+
+impl ByteBar {
+    /// A bar that shows itself when the work begins.
+    pub fn new() -> Self {
+        ByteBar {
+            bar: ProgressBar::hidden(),
+        }
+    }
+
+    /// Shows one event.
+    pub fn event(&mut self, event: gristmill_gguf::Event<'_>) {
+        use gristmill_gguf::Event;
+        match event {
+            Event::Start { bytes } => self.bar = bar(bytes),
+            Event::File { path } => self.bar.set_message(path.display().to_string()),
+            Event::Done { bytes } => self.bar.inc(bytes),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for ByteBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn bar(bytes: u64) -> ProgressBar {
+    let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {wide_msg}";
+    // The template is constant and valid; were it not, the default style would do.
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(bytes).with_style(style)
 }
 
 impl Drop for ProgressLog {

@@ -4,9 +4,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use gristmill_convert::{ConvertError, ConvertOptions, ConvertReport, OutputType, convert};
+use gristmill_gguf::ShardLimits;
 
 use super::{Invocation, Run};
 use crate::progress::ProgressLog;
+use crate::sizes;
 
 /// Arguments of `convert`.
 #[derive(clap::Args)]
@@ -29,6 +31,15 @@ pub struct Convert {
     /// JSON file with general.* entries that go before the folder's own
     #[arg(long, value_name = "FILE")]
     metadata: Option<PathBuf>,
+    /// Most tensors of a file; more files are written where that is not enough
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    split_max_tensors: u64,
+    /// Most bytes of tensor data of a file: 300M and 4G are decimal, 300MiB and 4GiB binary
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    split_max_size: Option<u64>,
+    /// Put no tensors into the first file, only the metadata
+    #[arg(long)]
+    no_tensor_first_split: bool,
     /// Check and plan everything, write nothing
     #[arg(long)]
     dry_run: bool,
@@ -65,6 +76,12 @@ impl Run for Convert {
             pre_tokenizer: self.tokenizer_pre,
             name: self.model_name,
             overrides: self.metadata,
+            limits: ShardLimits {
+                // As for the reference, 0 is no limit.
+                tensors: Some(self.split_max_tensors).filter(|&n| n > 0),
+                bytes: self.split_max_size.filter(|&n| n > 0),
+                tensor_free_first: self.no_tensor_first_split,
+            },
             force: self.force,
             dry_run: self.dry_run,
             n_threads: self.threads.unwrap_or(0),
@@ -151,13 +168,13 @@ fn print_report(report: &ConvertReport) -> anyhow::Result<()> {
         "wrote"
     };
     let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "{done} {}: {} tensors, {} bytes",
-        report.path.display(),
-        report.n_tensors,
-        report.bytes
-    )?;
+    for (path, n_tensors, bytes) in &report.files {
+        writeln!(
+            out,
+            "{done} {}: {n_tensors} tensors, {bytes} bytes",
+            path.display()
+        )?;
+    }
     Ok(())
 }
 

@@ -3,13 +3,18 @@
 
 mod convert;
 mod demo;
+mod diff;
 mod edit;
+mod endian;
+mod hash;
 mod inspect;
 mod links;
 mod logits;
+mod merge;
 mod pipeline;
 mod quantize;
 mod run;
+mod split;
 mod tokenize;
 
 use std::ffi::OsString;
@@ -21,13 +26,18 @@ use clap::ArgMatches;
 pub const COMMANDS: &[Command] = &[
     Command::of::<convert::Convert>(),
     Command::of::<demo::Demo>(),
+    Command::of::<diff::Diff>(),
     Command::of::<edit::Edit>(),
+    Command::of::<endian::Endian>(),
+    Command::of::<hash::Hash>(),
     Command::of::<inspect::Inspect>(),
     Command::of::<links::Links>(),
     Command::of::<logits::Logits>(),
+    Command::of::<merge::Merge>(),
     Command::of::<pipeline::Pipeline>(),
     Command::of::<quantize::Quantize>(),
     Command::of::<run::Run>(),
+    Command::of::<split::Split>(),
     Command::of::<tokenize::Tokenize>(),
 ];
 

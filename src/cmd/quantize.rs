@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::anyhow;
 use gristmill_convert::quantize::{QuantizeOptions, QuantizeReport, quantize};
 use gristmill_convert::recipe::{PlanOptions, Recipe, tensor_type};
-use gristmill_gguf::Value;
+use gristmill_gguf::{Value, shard_prefix};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
@@ -44,6 +44,9 @@ pub struct Quantize {
     /// Refuse a model with rows that do not fit the recipe's blocks, in place of falling back to other types
     #[arg(long)]
     no_fallback: bool,
+    /// Write one file for each shard of the source, with the same tensors; OUT is the beginning of their names
+    #[arg(long)]
+    keep_split: bool,
     /// Plan and show sizes, write nothing
     #[arg(long)]
     dry_run: bool,
@@ -151,7 +154,13 @@ impl Run for Quantize {
             force: self.force,
             n_threads: words.n_threads,
             input: words.input.into(),
-            output: words.output,
+            output: if self.keep_split {
+                // A derived name, or one typed as a file's.
+                shard_prefix(&words.output)
+            } else {
+                words.output
+            },
+            keep_split: self.keep_split,
             recipe: recipe(words.recipe)?,
             slab_bytes: 0,
         };
@@ -235,12 +244,14 @@ fn print_report(report: &QuantizeReport, with_tensors: bool) -> anyhow::Result<(
         "wrote"
     };
     let mut out = std::io::stdout().lock();
-    let (path, n_tensors) = (report.path.display(), report.tensors.len());
-    writeln!(
-        out,
-        "{done} {path}: {}, {n_tensors} tensors, {} bytes",
-        report.recipe, report.file_bytes
-    )?;
+    for (path, n_tensors, bytes) in &report.files {
+        writeln!(
+            out,
+            "{done} {}: {}, {n_tensors} tensors, {bytes} bytes",
+            path.display(),
+            report.recipe
+        )?;
+    }
     Ok(())
 }
 

@@ -164,3 +164,82 @@ fn read_npy(path: &Path) -> Vec<f32> {
         .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
         .collect()
 }
+
+/// Flags, and the beginnings of the SHA-256 of the files that the reference's writer makes of golden `llama` with them
+/// (package `gguf` 0.19.0).
+const SPLIT_CONVERSIONS: [(&[&str], &str); 3] = [
+    (&["--split-max-tensors", "8"], "71c534b53e2708b26f6bb3fe"),
+    (
+        &["--split-max-size", "1M", "--no-tensor-first-split"],
+        "1d2bf79626a1823f18c295c49eb88d8983d4e4158c9c57a90a9e40ecd34622c5a163e5400db261bd",
+    ),
+    (
+        &["--split-max-size", "1000000"],
+        "56227c2a1838a88ccf755f5319f92abb0cd71dc52d1bd4df878dc14f34084e6f48d4ebe0",
+    ),
+];
+
+#[test]
+fn golden_conversions_split_as_the_reference_splits_them() {
+    let Some(root) = convert_folder() else { return };
+    for (flags, expected) in SPLIT_CONVERSIONS {
+        let place = Workplace::new();
+        let flags = [&["--outtype", "f32"][..], flags].concat();
+        convert(&place, &root.join("llama"), &flags, "m.gguf");
+        let mut hashes = String::new();
+        let names = place.files();
+        for name in &names {
+            let sums = place.run(&format!("gristmill hash --alone --sha256sum {name}"));
+            hashes += sums
+                .lines()
+                .nth(2)
+                .and_then(|sum| sum.get(..8))
+                .unwrap_or_default();
+        }
+        assert_eq!(hashes, expected, "{flags:?}");
+        // Merged, they are the file that is written without splitting.
+        let merged = place.run(&format!("gristmill merge {} out.gguf", names[0]));
+        assert!(merged.starts_with("exit: 0"), "{merged}");
+        let ours = std::fs::read(place.path("out.gguf")).expect("it is there");
+        let theirs = std::fs::read(root.join("llama/llama-f32.gguf")).expect("it is there");
+        assert!(ours == theirs, "{flags:?}");
+    }
+    println!(
+        "golden comparisons made: {} (split conversions)",
+        SPLIT_CONVERSIONS.len()
+    );
+}
+
+#[test]
+fn golden_shards_are_kept_by_quantization() {
+    let Some(root) = convert_folder() else { return };
+    let place = Workplace::new();
+    let flags = ["--outtype", "f32", "--split-max-tensors", "8"];
+    convert(&place, &root.join("llama"), &flags, "m.gguf");
+    for line in [
+        "gristmill quantize --keep-split m-00001-of-00003.gguf q.gguf Q8_0",
+        "gristmill quantize m-00002-of-00003.gguf whole.gguf Q8_0",
+        "gristmill merge q-00002-of-00003.gguf q.gguf",
+    ] {
+        let outcome = place.run(line);
+        assert!(outcome.starts_with("exit: 0"), "{line}\n{outcome}");
+    }
+    // The same tensors in another order: that of the shards.
+    let found = place.run("gristmill diff whole.gguf q.gguf");
+    let found: Vec<&str> = found.lines().collect();
+    assert_eq!(found[0], "exit: 1");
+    assert!(found[2].starts_with("metadata: 0 differ"), "{found:?}");
+    assert_eq!(found[3], "tensors: 0 differ, 22 are equal");
+    assert!(found[4].starts_with("~ order of tensors"), "{found:?}");
+    let names = |name: &str| -> Vec<String> {
+        let file = gristmill_gguf::File::open(&place.path(name)).expect("it opens");
+        file.tensors()
+            .iter()
+            .map(|tensor| tensor.name.clone())
+            .collect()
+    };
+    for number in 1..=3 {
+        let end = format!("-{number:05}-of-00003.gguf");
+        assert_eq!(names(&format!("m{end}")), names(&format!("q{end}")));
+    }
+}

@@ -11,7 +11,7 @@ use crate::quantize::quantized_metadata;
 use crate::recipe::ModelFacts;
 use crate::stream::Stream;
 use crate::tokenizer::{TokenizerLog, TokenizerOptions, tokenizer_metadata};
-use gristmill_gguf::{Metadata, WriteOptions, Writer};
+use gristmill_gguf::{Metadata, ShardLimits, ShardPlan, ShardWriter, WriteOptions};
 use gristmill_kernels::Pool;
 use gristmill_model::Hyperparameters;
 use gristmill_quant::TensorType;
@@ -36,6 +36,8 @@ pub struct ConvertOptions {
     pub name: Option<String>,
     /// A JSON file with `general.…` entries that go before the folder's.
     pub overrides: Option<PathBuf>,
+    /// When the next file of a set begins; nothing means a single file.
+    pub limits: ShardLimits,
     /// Replace an existing output.
     pub force: bool,
     /// Plan everything, write nothing.
@@ -54,6 +56,7 @@ impl ConvertOptions {
             pre_tokenizer: None,
             name: None,
             overrides: None,
+            limits: ShardLimits::default(),
             force: false,
             dry_run: false,
             n_threads: 0,
@@ -64,8 +67,10 @@ impl ConvertOptions {
 /// What a conversion did, or would do.
 #[derive(Clone, Debug)]
 pub struct ConvertReport {
-    /// The output.
+    /// The output; of a set, what its files are named after.
     pub path: PathBuf,
+    /// The files of the output, with tensors and bytes of each.
+    pub files: Vec<(PathBuf, usize, u64)>,
     /// Whether nothing was written.
     pub dry_run: bool,
     /// `general.architecture`.
@@ -144,29 +149,33 @@ pub fn convert(
         warnings.extend(plan.apply(recipe, &ModelFacts::from_metadata(&metadata)?)?);
         metadata = quantized_metadata(&metadata, Some(recipe.id), &[]);
     }
+    let files = ShardPlan::divided(&path, metadata.clone(), plan.layout(), &options.limits)?;
+    if files.len() == 1 && options.limits != ShardLimits::default() {
+        warnings.push("the model fits into one file, which is not split".to_owned());
+    }
     for warning in &warnings {
         progress(Event::Warning(warning));
     }
     let label = options.output_type.label(output);
     let mut report = report(&checkpoint, &plan, &metadata, label, path, warnings);
-    if options.dry_run {
-        report.dry_run = true;
-        report.bytes = Writer::size_of(
-            &report.path,
-            &metadata,
-            &plan.layout(),
-            &WriteOptions::default(),
-        )?;
-        return Ok(report);
+    let write_options = WriteOptions {
+        force: options.force,
+        inputs: checkpoint.inputs(),
+        pad_head: files.len() > 1,
+        ..WriteOptions::default()
+    };
+    for file in &files {
+        let bytes = file.size(&write_options)?;
+        report
+            .files
+            .push((file.path.clone(), file.tensors.len(), bytes));
+        report.bytes = report.bytes.saturating_add(bytes);
     }
-    report.bytes = write(
-        options,
-        &checkpoint,
-        &plan,
-        &metadata,
-        &report.path,
-        progress,
-    )?;
+    report.dry_run = options.dry_run;
+    if !options.dry_run {
+        let writer = ShardWriter::create(files, &write_options)?;
+        write(options, &checkpoint, &plan, writer, progress)?;
+    }
     Ok(report)
 }
 
@@ -190,23 +199,14 @@ fn import_tokenizer(
     Ok((metadata, import.log))
 }
 
-/// Writes the file and returns its size.
+/// Writes all tensors.
 fn write(
     options: &ConvertOptions,
     checkpoint: &Checkpoint,
     plan: &Plan,
-    metadata: &Metadata,
-    path: &std::path::Path,
+    mut writer: ShardWriter,
     progress: Progress<'_>,
-) -> Result<u64, ConvertError> {
-    let inputs = checkpoint.inputs();
-    let write_options = WriteOptions {
-        force: options.force,
-        inputs,
-        ..WriteOptions::default()
-    };
-    let mut writer = Writer::create(path, metadata, &plan.layout(), &write_options)?;
-    let size = writer.size();
+) -> Result<(), ConvertError> {
     progress(Event::Start {
         n_tensors: plan.tensors.len(),
         bytes: plan_bytes(plan),
@@ -227,8 +227,7 @@ fn write(
         });
         stream.write(tensor, &mut writer, progress)?;
     }
-    writer.finish()?;
-    Ok(size)
+    Ok(writer.finish()?)
 }
 
 fn n_threads(asked: usize) -> usize {
@@ -367,6 +366,7 @@ fn report(
     let tokens = metadata.array("tokenizer.ggml.tokens").ok().flatten();
     ConvertReport {
         path,
+        files: Vec::new(),
         dry_run: false,
         architecture: checkpoint.config.architecture.name,
         class: checkpoint.config.class.name,

@@ -5,7 +5,7 @@ use crate::checkpoint::{Checkpoint, CheckpointTensor};
 use crate::plan::{Origin, Planned};
 use crate::progress::{Event, Progress};
 use crate::quantize::{self, RowEncoder};
-use gristmill_gguf::Writer;
+use gristmill_gguf::ShardWriter;
 use gristmill_kernels::{Pool, encode_rows, for_each_chunk};
 use gristmill_model::RowTransform;
 use gristmill_quant::{F16, QuantError, TensorType, bf16_to_f32, f16_to_f32};
@@ -57,7 +57,7 @@ impl<'a> Stream<'a> {
     pub fn write(
         &mut self,
         tensor: &Planned,
-        writer: &mut Writer,
+        writer: &mut ShardWriter,
         progress: Progress<'_>,
     ) -> Result<(), ConvertError> {
         let shape = Rows::of(tensor);

@@ -11,12 +11,15 @@ mod byte_order;
 mod copy;
 mod cursor;
 mod diagnose;
+mod diff;
 mod directory;
 pub mod edit;
 mod encode;
+mod endian;
 mod error;
 mod file;
 mod file_type;
+mod hash;
 mod kind;
 pub mod limits;
 mod mapping;
@@ -24,6 +27,7 @@ mod merge;
 mod metadata;
 mod model;
 mod output;
+mod parallel;
 mod parse;
 mod shard_writer;
 mod shards;
@@ -35,10 +39,18 @@ mod writer;
 
 pub use copy::{Event, Progress};
 pub use cursor::Endian;
+pub use diff::{
+    ArrayDiff, DataDiff, Diff, DiffOptions, EntryChange, EntryDiff, OrderDiff, Shape, TensorChange,
+    TensorDiff, ValueDiff, diff,
+};
 pub use directory::{TensorInfo, tensor_bytes};
+pub use endian::{EndianOptions, EndianReport, convert_endian};
 pub use error::{Error, Result};
 pub use file::File;
 pub use file_type::FileType;
+pub use hash::{
+    FILE_SHA256, FileHash, HashKind, HashOptions, HashReport, Manifest, Outcome, TensorHash, hash,
+};
 pub use kind::Kind;
 pub use mapping::Mapping;
 pub use merge::{MergeOptions, MergeReport, merge};
@@ -46,7 +58,7 @@ pub use metadata::Metadata;
 pub use model::{Model, TensorView};
 pub use output::{OutputFile, StagedFile, WriteOptions, remove_partial_outputs, same_file};
 pub use shard_writer::{ShardKeys, ShardLimits, ShardPlan, ShardWriter};
-pub use shards::shard_file_name;
+pub use shards::{shard_file_name, shard_prefix};
 pub use split::{SplitFile, SplitOptions, SplitReport, split};
 pub use summary::{RoleShare, ShardSummary, Summary, TypeShare, role};
 pub use value::{Array, StringArray, Text, Value, ValueType, escape_invalid};

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::directory::tensor_bytes;
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::metadata::Metadata;
 use crate::output::{self, StagedFile, WriteOptions};
-use crate::shards::{self, shard_file_name};
+use crate::shards::{self, shard_file_name, shard_prefix};
 use crate::value::Value;
 use crate::writer::{TensorPlan, Writer};
 
@@ -132,6 +133,29 @@ impl ShardPlan {
         Ok(shards.iter().zip(0..).map(plan).collect())
     }
 
+    /// A model as conversion divides it: the limits count bytes without padding. Where they ask for no division, or all
+    /// fits into one file, that is a single one at `path`; else the files are named after it, without `.gguf`.
+    ///
+    /// # Errors
+    /// [`Error::SplitLimitZero`], [`Error::SplitTooFine`].
+    pub fn divided(
+        path: &Path,
+        metadata: Metadata,
+        tensors: Vec<TensorPlan>,
+        limits: &ShardLimits,
+    ) -> Result<Vec<ShardPlan>> {
+        limits.check(path)?;
+        // What has no size is refused by the writer.
+        let bytes = |tensor: &TensorPlan| tensor_bytes(tensor.ty, &tensor.dims).unwrap_or(0);
+        let shards = limits.divide(tensors.iter().map(bytes));
+        if shards.len() == 1 {
+            return Ok(ShardPlan::single(path, metadata, tensors));
+        }
+        let prefix = shard_prefix(path);
+        let keys = ShardKeys::CountBeforeTensors;
+        ShardPlan::set(&prefix, &metadata, &tensors, &shards, keys)
+    }
+
     /// The size of the file, in bytes.
     ///
     /// # Errors
@@ -167,6 +191,7 @@ pub struct ShardWriter {
     waiting: Vec<ShardPlan>,
     writer: Writer,
     done: Vec<StagedFile>,
+    /// Of the files after the first.
     options: WriteOptions,
     size: u64,
 }
@@ -181,10 +206,16 @@ impl ShardWriter {
             pad_head: options.pad_head || plan.len() > 1,
             ..options.clone()
         };
+        // Only the first file has metadata to edit.
+        let later = WriteOptions {
+            reserve: 0,
+            ..options.clone()
+        };
         let mut size = 0u64;
-        for shard in &plan {
+        for (number, shard) in plan.iter().enumerate() {
             output::check_target(&shard.path, &options)?;
-            size = size.saturating_add(shard.size(&options)?);
+            let options = if number == 0 { &options } else { &later };
+            size = size.saturating_add(shard.size(options)?);
         }
         let mut waiting = plan;
         waiting.reverse();
@@ -200,7 +231,7 @@ impl ShardWriter {
             waiting,
             writer,
             done: Vec::new(),
-            options,
+            options: later,
             size,
         };
         writer.advance()?;

@@ -32,6 +32,14 @@ pub fn shard_file_name(prefix: &str, number: u64, count: u64) -> String {
     format!("{prefix}{}", suffix(number, count))
 }
 
+/// What shards are named after, from the name that a single file would have: the path without `.gguf`.
+pub fn shard_prefix(path: &Path) -> PathBuf {
+    match path.extension() {
+        Some(extension) if extension == "gguf" => path.with_extension(""),
+        _ => path.to_owned(),
+    }
+}
+
 fn suffix(number: u64, count: u64) -> String {
     format!("-{number:05}-of-{count:05}.gguf")
 }

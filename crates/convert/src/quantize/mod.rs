@@ -11,7 +11,10 @@ mod rows;
 
 use std::path::PathBuf;
 
-use gristmill_gguf::{Model, TensorPlan, TensorView, Value, WriteOptions, Writer};
+use gristmill_gguf::{
+    Metadata, Model, ShardKeys, ShardPlan, ShardWriter, TensorPlan, TensorView, Value,
+    WriteOptions, shard_file_name,
+};
 use gristmill_kernels::Pool;
 use gristmill_quant::TensorType;
 
@@ -50,6 +53,8 @@ pub struct QuantizeOptions {
     pub metadata: Vec<(String, Value)>,
     /// Plan everything, write nothing.
     pub dry_run: bool,
+    /// Write a shard for each shard of the source; `output` is then the beginning of their names.
+    pub keep_split: bool,
     /// Replace an existing output.
     pub force: bool,
     /// Threads; 0 for as many as the machine has.
@@ -75,6 +80,7 @@ impl QuantizeOptions {
             forbid_fallback: false,
             metadata: Vec::new(),
             dry_run: false,
+            keep_split: false,
             force: false,
             n_threads: 0,
             slab_bytes: 0,
@@ -98,7 +104,12 @@ pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Qua
     let model = Model::open(&options.input)?;
     model.require_weights()?;
     let mut views: Vec<TensorView<'_>> = model.views().collect();
-    sort_tensors(&mut views, |view| &view.info.name);
+    if options.keep_split {
+        // As the data lies in the files; the counters of recipes follow.
+        views.sort_by_key(|view| (view.shard, view.offset));
+    } else {
+        sort_tensors(&mut views, |view| &view.info.name);
+    }
     let sources: Vec<SourceTensor> = views.iter().map(source).collect();
     let facts = ModelFacts::from_metadata(model.metadata())?;
     let plan = match options.recipe {
@@ -120,20 +131,55 @@ pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Qua
             .iter()
             .map(|shard| shard.path().to_owned())
             .collect(),
+        pad_head: options.keep_split && model.shards().len() > 1,
         ..WriteOptions::default()
     };
-    report.file_bytes = Writer::size_of(&options.output, &metadata, &layout, &write_options)?;
+    let files = files(options, &model, &views, metadata, layout)?;
+    for file in &files {
+        let bytes = file.size(&write_options)?;
+        report.file_bytes = report.file_bytes.saturating_add(bytes);
+        report
+            .files
+            .push((file.path.clone(), file.tensors.len(), bytes));
+    }
     if options.dry_run {
         return Ok(report);
     }
-    let mut writer = Writer::create(&options.output, &metadata, &layout, &write_options)?;
+    let mut writer = ShardWriter::create(files, &write_options)?;
     progress(Event::Start {
-        n_tensors: layout.len(),
+        n_tensors: views.len(),
         bytes: report.bytes(),
     });
     write(options, &views, &sources, &plan, &mut writer, progress)?;
     writer.finish()?;
     Ok(report)
+}
+
+/// The file to write, or one for each shard of the source.
+fn files(
+    options: &QuantizeOptions,
+    model: &Model,
+    views: &[TensorView<'_>],
+    metadata: Metadata,
+    layout: Vec<TensorPlan>,
+) -> Result<Vec<ShardPlan>> {
+    let prefix = &options.output;
+    if !options.keep_split {
+        return Ok(ShardPlan::single(prefix, metadata, layout));
+    }
+    let n_shards = model.shards().len();
+    if n_shards == 1 {
+        // As the reference: the name of a shard, and no entries that say so.
+        let name = prefix.file_name().unwrap_or_default().to_string_lossy();
+        let path = prefix.with_file_name(shard_file_name(&name, 1, 1));
+        return Ok(ShardPlan::single(&path, metadata, layout));
+    }
+    let start = |shard| views.partition_point(|view| view.shard < shard);
+    let shards: Vec<_> = (0..n_shards)
+        .map(|shard| start(shard)..start(shard + 1))
+        .collect();
+    let keys = ShardKeys::CountBeforeTensors;
+    Ok(ShardPlan::set(prefix, &metadata, &layout, &shards, keys)?)
 }
 
 fn source(view: &TensorView<'_>) -> SourceTensor {
@@ -271,7 +317,7 @@ fn write(
     views: &[TensorView<'_>],
     sources: &[SourceTensor],
     plan: &Plan,
-    writer: &mut Writer,
+    writer: &mut ShardWriter,
     progress: Progress<'_>,
 ) -> Result<()> {
     let pool = Pool::new(n_threads(options.n_threads));

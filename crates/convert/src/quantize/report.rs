@@ -32,8 +32,10 @@ pub struct QuantizedTensor {
 /// What a quantization did, or would do.
 #[derive(Clone, Debug)]
 pub struct QuantizeReport {
-    /// The output.
+    /// The output; with shards kept, the beginning of their names.
     pub path: PathBuf,
+    /// The files of the output, with tensors and bytes of each.
+    pub files: Vec<(PathBuf, usize, u64)>,
     /// The recipe's name; `COPY` without one.
     pub recipe: &'static str,
     /// Whether nothing was written.
@@ -42,7 +44,7 @@ pub struct QuantizeReport {
     pub tensors: Vec<QuantizedTensor>,
     /// Weights of the model.
     pub n_elements: u64,
-    /// Size of the output file, in bytes.
+    /// Size of the output, in bytes.
     pub file_bytes: u64,
     /// What the user should look at.
     pub warnings: Vec<String>,
@@ -77,6 +79,7 @@ impl QuantizeReport {
         };
         let mut report = QuantizeReport {
             path: options.output.clone(),
+            files: Vec::new(),
             recipe: options.recipe.map_or("COPY", |recipe| recipe.name),
             dry_run: options.dry_run,
             tensors: tensors?,

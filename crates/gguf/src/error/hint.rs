@@ -150,6 +150,10 @@ fn output(error: &Error) -> Option<&'static str> {
         Error::OutputExists { .. } => "choose another name, or give `--force` to replace it",
         Error::OutputIsInput { .. } => "choose another name: an input is never overwritten",
         Error::NoFolder { .. } => "create the folder first",
+        Error::AlreadyEndian { .. } => "there is nothing to convert; use the file as it is",
+        Error::NoManifest { .. } => {
+            "a list has lines such as `sha256 HASH NAME`, or those of sha256sum; `gristmill hash` writes one"
+        }
         Error::FirstTensorTooLarge { .. } => "allow more bytes per file",
         Error::SplitTooFine { .. } => "allow more tensors or bytes per file",
         Error::SplitLimitZero { .. } => "allow at least one of them per file",

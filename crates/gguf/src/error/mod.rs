@@ -589,6 +589,20 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// A file that has the byte order that it is to get.
+    #[error("{}: is {endian}-endian already", .path.display())]
+    AlreadyEndian {
+        /// The file.
+        path: PathBuf,
+        /// `little` or `big`.
+        endian: &'static str,
+    },
+    /// A list of hashes that holds none.
+    #[error("{}: holds no hash of a known kind", .path.display())]
+    NoManifest {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file that is no part of a set where a part of one is needed.
     #[error("{}: is no part of a set of shards{reason}", .path.display())]
     NotShard {
@@ -680,6 +694,7 @@ impl Error {
             Changed { path } | SplitTooFine { path, .. } | SplitLimitZero { path, .. } => {
                 Some(path)
             }
+            AlreadyEndian { path, .. } | NoManifest { path } => Some(path),
             NotShard { path, .. } | FirstTensorTooLarge { path, .. } => Some(path),
             Empty { path } | HtmlPage { path, .. } | LfsPointer { path, .. } => Some(path),
             Compressed { path, .. } | Legacy { path, .. } | Safetensors { path } => Some(path),

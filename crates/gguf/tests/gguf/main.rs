@@ -1,6 +1,7 @@
 //! Tests of the container: golden files, cases from real use, hostile files, shards, writing.
 
 mod bytes;
+mod comparing;
 mod editing;
 mod editing_random;
 mod golden;
@@ -12,4 +13,5 @@ mod shards;
 mod splitting;
 mod structure;
 mod summary;
+mod turning;
 mod writing;

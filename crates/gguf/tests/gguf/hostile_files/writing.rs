@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use gristmill_gguf::{
-    Error, File, MergeOptions, Metadata, OutputFile, ShardLimits, SplitOptions, TensorPlan, Value,
-    WriteOptions, Writer, merge, split,
+    Endian, EndianOptions, Error, File, Manifest, MergeOptions, Metadata, OutputFile, ShardLimits,
+    SplitOptions, TensorPlan, Value, WriteOptions, Writer, convert_endian, merge, split,
 };
 use gristmill_quant::F32;
 
@@ -140,6 +140,16 @@ fn of_sets(folder: &Path) -> Vec<(&'static str, Error)> {
         delete_shards: false,
         as_reference: false,
     };
+    let turned = EndianOptions {
+        input: input.clone(),
+        output: folder.join("turned.gguf"),
+        to: Endian::Little,
+        dry_run: true,
+        force: false,
+    };
+    let turned = convert_endian(&turned, &mut |_| {}).unwrap_err();
+    let words = folder.join("words");
+    fs::write(&words, "no hash\n").unwrap();
     let changed = cut_while_read(&input, folder);
     let many = many_tensors();
     fs::write(&input, &many).unwrap();
@@ -147,6 +157,8 @@ fn of_sets(folder: &Path) -> Vec<(&'static str, Error)> {
         ("SplitLimitZero", split_into(tensors(0), false)),
         ("FirstTensorTooLarge", split_into(bytes, true)),
         ("NotShard", merge(&merged, &mut |_| {}).unwrap_err()),
+        ("AlreadyEndian", turned),
+        ("NoManifest", Manifest::read(&words).unwrap_err()),
         ("Changed", changed),
         ("SplitTooFine", split_into(tensors(1), false)),
     ]

@@ -1,0 +1,214 @@
+//! What differs in the content of tensors: bytes, and the values that they mean.
+
+use gristmill_quant::TensorType;
+
+use super::Stored;
+use crate::byte_order;
+use crate::copy::Progress;
+use crate::cursor::Endian;
+use crate::error::Result;
+use crate::parallel;
+use crate::source::Source;
+
+/// Elements that one job compares: whole blocks of every type.
+const JOB_ELEMENTS: u64 = 1 << 20;
+
+/// How the content of two tensors of the same dimensions differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataDiff {
+    /// How many bytes differ, of tensors of one type.
+    pub n_bytes: Option<u64>,
+    /// How the values differ; absent where one of the types cannot be decoded.
+    pub values: Option<ValueDiff>,
+}
+
+/// How the values of two tensors differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueDiff {
+    /// The largest absolute difference; 0 where the values are equal.
+    pub largest: f64,
+    /// Where it is first found: the index of the element, counted over all dimensions.
+    pub index: u64,
+    /// The same by dimension, the contiguous one first.
+    pub place: Vec<u64>,
+    /// The old value there.
+    pub a: f64,
+    /// The new value there.
+    pub b: f64,
+    /// Elements whose values differ.
+    pub n_different: u64,
+    /// Elements that are NaN or infinite in one of them and something else in the other.
+    pub n_not_finite: u64,
+}
+
+/// Some elements of a pair.
+struct Job<'a> {
+    a: Stored<'a>,
+    b: Stored<'a>,
+    /// The first element and how many.
+    start: u64,
+    n: u64,
+}
+
+/// What a job found.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    n_bytes: u64,
+    n_different: u64,
+    n_not_finite: u64,
+    /// Difference, element, old and new value.
+    largest: Option<(f64, u64, f64, f64)>,
+}
+
+/// How the content of each pair differs, of which nothing is said where it is equal. The tensors of a pair have the same
+/// dimensions.
+pub(super) fn compare(
+    pairs: &[(Stored<'_>, Stored<'_>)],
+    n_threads: usize,
+    progress: Progress<'_>,
+) -> Result<Vec<Option<DataDiff>>> {
+    let jobs: Vec<Job<'_>> = pairs.iter().flat_map(jobs).collect();
+    let found = parallel::run(&jobs, n_threads, progress, |job, done| job.compare(done))?;
+    let mut found = found.into_iter();
+    let mut diffs = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        let n_jobs = pair.0.info.n_elements().div_ceil(JOB_ELEMENTS) as usize;
+        let whole = found
+            .by_ref()
+            .take(n_jobs)
+            .fold(Found::default(), Found::and);
+        diffs.push(whole.diff(pair));
+    }
+    Ok(diffs)
+}
+
+fn jobs<'a>(&(a, b): &(Stored<'a>, Stored<'a>)) -> impl Iterator<Item = Job<'a>> {
+    let n = a.info.n_elements();
+    (0..n.div_ceil(JOB_ELEMENTS)).map(move |job| {
+        let start = job * JOB_ELEMENTS;
+        let n = (n - start).min(JOB_ELEMENTS);
+        Job { a, b, start, n }
+    })
+}
+
+impl Job<'_> {
+    fn compare(&self, done: &dyn Fn(u64)) -> Result<Found> {
+        let (a, b) = (self.read(self.a)?, self.read(self.b)?);
+        done(a.len() as u64);
+        let (a_type, b_type) = (self.a.info.ty, self.b.info.ty);
+        let mut found = Found::default();
+        if a_type == b_type {
+            found.n_bytes = a.iter().zip(&b).filter(|(a, b)| a != b).count() as u64;
+            if found.n_bytes == 0 {
+                return Ok(found);
+            }
+        }
+        if let (Some(a), Some(b)) = (values(a_type, &a), values(b_type, &b)) {
+            found.look(self.start, &a, &b);
+        }
+        Ok(found)
+    }
+
+    /// The bytes of the job's elements, little-endian.
+    fn read(&self, tensor: Stored<'_>) -> Result<Vec<u8>> {
+        let ty = tensor.info.ty;
+        let bytes = |n: u64| n / ty.block_len() as u64 * ty.block_bytes() as u64;
+        // The whole tensor was checked to lie inside the file; a job is at most 8 MiB of it.
+        let start = tensor.file.data_offset() + tensor.info.offset + bytes(self.start);
+        let mut out = vec![0; bytes(self.n) as usize];
+        Source::of(tensor.file)?.read_at(start, &mut out)?;
+        if tensor.file.endian() == Endian::Big {
+            byte_order::swap(ty, &mut out);
+        }
+        Ok(out)
+    }
+}
+
+/// The values of whole blocks; nothing for a type that cannot be decoded.
+fn values(ty: TensorType, bytes: &[u8]) -> Option<Vec<f64>> {
+    if ty.can_decode() {
+        let mut values = vec![0.0f32; bytes.len() / ty.block_bytes() * ty.block_len()];
+        ty.decode(bytes, &mut values).ok()?;
+        return Some(values.into_iter().map(f64::from).collect());
+    }
+    fn all<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> Option<Vec<f64>> {
+        let (items, _) = bytes.as_chunks::<N>();
+        Some(items.iter().map(|&item| value(item)).collect())
+    }
+    // The plain numbers that no model computes with.
+    match (ty.name(), ty.block_bytes()) {
+        ("f64", _) => all(bytes, f64::from_le_bytes),
+        ("i8", _) => all(bytes, |item| i8::from_le_bytes(item).into()),
+        ("i16", _) => all(bytes, |item| i16::from_le_bytes(item).into()),
+        ("i32", _) => all(bytes, |item| i32::from_le_bytes(item).into()),
+        ("i64", _) => all(bytes, |item| i64::from_le_bytes(item) as f64),
+        _ => None,
+    }
+}
+
+impl Found {
+    /// Compares values, the first of which is element `start`.
+    fn look(&mut self, start: u64, a: &[f64], b: &[f64]) {
+        for (index, (&a, &b)) in (start..).zip(a.iter().zip(b)) {
+            if a == b || (a.is_nan() && b.is_nan()) {
+                continue;
+            }
+            self.n_different += 1;
+            let difference = (a - b).abs();
+            if !difference.is_finite() {
+                self.n_not_finite += 1;
+            } else if self
+                .largest
+                .is_none_or(|(largest, ..)| difference > largest)
+            {
+                self.largest = Some((difference, index, a, b));
+            }
+        }
+    }
+
+    /// Together with what was found further on.
+    fn and(self, later: Found) -> Found {
+        let largest = match (self.largest, later.largest) {
+            (Some(one), Some(other)) if other.0 > one.0 => Some(other),
+            (one, other) => one.or(other),
+        };
+        Found {
+            n_bytes: self.n_bytes + later.n_bytes,
+            n_different: self.n_different + later.n_different,
+            n_not_finite: self.n_not_finite + later.n_not_finite,
+            largest,
+        }
+    }
+
+    fn diff(self, (a, b): &(Stored<'_>, Stored<'_>)) -> Option<DataDiff> {
+        let (a, b) = (a.info, b.info);
+        if a.ty == b.ty && self.n_bytes == 0 {
+            return None;
+        }
+        let decodes = |ty| values(ty, &[]).is_some();
+        let (largest, index, old, new) = self.largest.unwrap_or_default();
+        let values = ValueDiff {
+            largest,
+            index,
+            place: place(index, &a.dims),
+            a: old,
+            b: new,
+            n_different: self.n_different,
+            n_not_finite: self.n_not_finite,
+        };
+        Some(DataDiff {
+            n_bytes: (a.ty == b.ty).then_some(self.n_bytes),
+            values: (decodes(a.ty) && decodes(b.ty)).then_some(values),
+        })
+    }
+}
+
+/// An element's index in each dimension.
+fn place(mut index: u64, dims: &[u64]) -> Vec<u64> {
+    let mut within = |dim: &u64| {
+        let here = index % dim;
+        index /= dim;
+        here
+    };
+    dims.iter().map(&mut within).collect()
+}

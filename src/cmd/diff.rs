@@ -1,0 +1,348 @@
+//! `diff`: what differs between two models.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use gristmill_gguf::{
+    ArrayDiff, DataDiff, Diff as Difference, DiffOptions, EntryChange, OrderDiff, Shape,
+    TensorChange, Value, ValueDiff, diff,
+};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Invocation, Run};
+use crate::failure::{self, Exit};
+use crate::progress::ByteBar;
+
+/// Characters of a text that are shown.
+const TEXT_CHARS_MAX: usize = 60;
+/// Elements of an array that are shown.
+const ELEMENTS_MAX: usize = 6;
+/// The exit code where two models differ, and where they cannot be compared, as of `diff`.
+const EXIT_DIFFERENT: u8 = 1;
+const EXIT_TROUBLE: u8 = 2;
+
+/// Arguments of `diff`.
+#[derive(clap::Args)]
+pub struct Diff {
+    /// GGUF file, or any file of a set
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// GGUF file, or any file of a set
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Compare no tensors
+    #[arg(long)]
+    metadata_only: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Threads [default: one per processor]
+    #[arg(
+        long,
+        short,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    threads: usize,
+}
+
+impl Run for Diff {
+    const NAME: &'static str = "diff";
+    const ABOUT: &'static str = "Show what differs between two models: metadata and tensors";
+    const EXAMPLES: &'static str = "gristmill diff model-F16.gguf model-Q8_0.gguf
+        gristmill diff --metadata-only old.gguf new.gguf
+        gristmill diff --json model.gguf shards/model-00001-of-00003.gguf";
+
+    fn more_help() -> String {
+        "\n\nExit code: 0 if the models are equal, 1 if they differ, 2 if they cannot be compared. Sets of shards and \
+         single files, little-endian and big-endian files compare as the models that they hold."
+            .into()
+    }
+
+    fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        let options = DiffOptions {
+            a: self.a,
+            b: self.b,
+            metadata_only: self.metadata_only,
+            n_threads: self.threads,
+        };
+        let mut bar = ByteBar::new();
+        let found = diff(&options, &mut |event| bar.event(event));
+        drop(bar);
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                failure::report(&error.into());
+                return Err(Exit(EXIT_TROUBLE).into());
+            }
+        };
+        let printed = show(&found, options.metadata_only, self.json);
+        if found.is_equal() {
+            return printed;
+        }
+        if let Err(error) = printed {
+            // A reader who has gone is no trouble; and the models differ all the same.
+            failure::report(&error);
+        }
+        Err(Exit(EXIT_DIFFERENT).into())
+    }
+}
+
+fn show(found: &Difference, metadata_only: bool, as_json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        writeln!(out, "{:#}", to_json(found))?;
+        Ok(())
+    } else {
+        print(found, metadata_only, &mut out)
+    }
+}
+
+fn print(found: &Difference, metadata_only: bool, out: &mut impl Write) -> anyhow::Result<()> {
+    let (n_entries, n_tensors) = (found.n_equal_entries, found.n_equal_tensors);
+    if found.is_equal() {
+        let tensors = if metadata_only {
+            "tensors were not compared".to_owned()
+        } else {
+            format!("{n_tensors} tensors")
+        };
+        writeln!(out, "equal: {n_entries} entries, {tensors}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "metadata: {} differ, {n_entries} are equal",
+        found.entries.len()
+    )?;
+    for entry in &found.entries {
+        let key = entry.key.escape_debug();
+        match &entry.change {
+            EntryChange::Added(value) => writeln!(out, "+ {key}: {}", typed(value))?,
+            EntryChange::Removed(value) => writeln!(out, "- {key}: {}", typed(value))?,
+            EntryChange::Changed { a, b } => {
+                writeln!(out, "~ {key}: {} -> {}", typed(a), typed(b))?;
+            }
+            EntryChange::Array(array) => writeln!(out, "~ {key}: {}", of_array(array))?,
+        }
+    }
+    print_order("entries", found.entry_order.as_ref(), out)?;
+    if metadata_only {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "tensors: {} differ, {n_tensors} are equal",
+        found.tensors.len()
+    )?;
+    for tensor in &found.tensors {
+        let name = tensor.name.escape_debug();
+        match &tensor.change {
+            TensorChange::Added(shape) => writeln!(out, "+ {name}: {}", of_shape(shape))?,
+            TensorChange::Removed(shape) => writeln!(out, "- {name}: {}", of_shape(shape))?,
+            TensorChange::Changed { a, b, data } => {
+                writeln!(out, "~ {name}: {}", of_tensor(a, b, data.as_ref()))?;
+            }
+        }
+    }
+    print_order("tensors", found.tensor_order.as_ref(), out)
+}
+
+fn print_order(what: &str, order: Option<&OrderDiff>, out: &mut impl Write) -> anyhow::Result<()> {
+    if let Some(OrderDiff { index, a, b }) = order {
+        writeln!(
+            out,
+            "~ order of {what}: the common one number {index} is {} -> {}",
+            a.escape_debug(),
+            b.escape_debug()
+        )?;
+    }
+    Ok(())
+}
+
+/// Type and value, shortened.
+fn typed(value: &Value) -> String {
+    format!("{} {}", value.type_name(), plain(value))
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::U8(value) => value.to_string(),
+        Value::I8(value) => value.to_string(),
+        Value::U16(value) => value.to_string(),
+        Value::I16(value) => value.to_string(),
+        Value::U32(value) => value.to_string(),
+        Value::I32(value) => value.to_string(),
+        Value::F32(value) => value.to_string(),
+        Value::U64(value) => value.to_string(),
+        Value::I64(value) => value.to_string(),
+        Value::F64(value) => value.to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::String(text) => {
+            let text = text.to_str_escaped();
+            let short: String = text.chars().take(TEXT_CHARS_MAX).collect();
+            let more = if short.len() < text.len() {
+                format!("… ({} bytes)", text.len())
+            } else {
+                String::new()
+            };
+            format!("{short:?}{more}")
+        }
+        Value::Array(array) => {
+            let shown: Vec<String> = array
+                .iter()
+                .take(ELEMENTS_MAX)
+                .map(|value| plain(&value))
+                .collect();
+            let more = if array.len() > ELEMENTS_MAX {
+                format!(", … ({} elements)", array.len())
+            } else {
+                String::new()
+            };
+            format!("[{}{more}]", shown.join(", "))
+        }
+    }
+}
+
+fn of_array(array: &ArrayDiff) -> String {
+    let element = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), plain);
+    let lengths = if array.len_a == array.len_b {
+        format!("{} elements", array.len_a)
+    } else {
+        format!("{} -> {} elements", array.len_a, array.len_b)
+    };
+    format!(
+        "{lengths}, {} differ, first number {}: {} -> {}",
+        array.n_different,
+        array.first,
+        element(&array.a),
+        element(&array.b)
+    )
+}
+
+fn of_shape(shape: &Shape) -> String {
+    format!("{} {:?}", shape.ty, shape.dims)
+}
+
+fn of_tensor(a: &Shape, b: &Shape, data: Option<&DataDiff>) -> String {
+    let mut text = if a == b {
+        of_shape(a)
+    } else {
+        format!("{} -> {}", of_shape(a), of_shape(b))
+    };
+    let Some(data) = data else { return text };
+    if let Some(n_bytes) = data.n_bytes {
+        text += &format!(", {n_bytes} bytes differ");
+    }
+    match &data.values {
+        None => text += ", values cannot be decoded",
+        Some(ValueDiff { n_different: 0, .. }) => text += ", all values are equal",
+        Some(values) => {
+            text += &format!(
+                ", {} values differ, most by {} at {:?}: {} -> {}",
+                values.n_different,
+                number(values.largest),
+                values.place,
+                number(values.a),
+                number(values.b)
+            );
+            if values.n_not_finite > 0 {
+                text += &format!(
+                    ", {} are NaN or infinite in one of the two",
+                    values.n_not_finite
+                );
+            }
+        }
+    }
+    text
+}
+
+/// A number with no more digits than it has: most are f32.
+fn number(value: f64) -> String {
+    let narrow = value as f32;
+    if f64::from(narrow) == value {
+        format!("{narrow:?}")
+    } else {
+        format!("{value:?}")
+    }
+}
+
+fn to_json(found: &Difference) -> Json {
+    let entries = found.entries.iter().map(|entry| {
+        let change = match &entry.change {
+            EntryChange::Added(value) => json!({ "change": "added", "b": value_json(value) }),
+            EntryChange::Removed(value) => json!({ "change": "removed", "a": value_json(value) }),
+            EntryChange::Changed { a, b } => {
+                json!({ "change": "changed", "a": value_json(a), "b": value_json(b) })
+            }
+            EntryChange::Array(array) => json!({
+                "change": "array",
+                "length_a": array.len_a,
+                "length_b": array.len_b,
+                "first": array.first,
+                "first_a": array.a.as_ref().map(plain),
+                "first_b": array.b.as_ref().map(plain),
+                "n_different": array.n_different,
+            }),
+        };
+        named("key", &entry.key, change)
+    });
+    let tensors = found.tensors.iter().map(|tensor| {
+        let change = match &tensor.change {
+            TensorChange::Added(shape) => json!({ "change": "added", "b": shape_json(shape) }),
+            TensorChange::Removed(shape) => json!({ "change": "removed", "a": shape_json(shape) }),
+            TensorChange::Changed { a, b, data } => json!({
+                "change": "changed",
+                "a": shape_json(a),
+                "b": shape_json(b),
+                "n_bytes_different": data.as_ref().and_then(|data| data.n_bytes),
+                "values": data.as_ref().and_then(|data| data.values.as_ref()).map(values_json),
+            }),
+        };
+        named("name", &tensor.name, change)
+    });
+    let order = |order: &Option<OrderDiff>| {
+        order
+            .as_ref()
+            .map(|order| json!({ "index": order.index, "a": order.a, "b": order.b }))
+    };
+    json!({
+        "equal": found.is_equal(),
+        "metadata": entries.collect::<Vec<_>>(),
+        "metadata_order": order(&found.entry_order),
+        "n_equal_entries": found.n_equal_entries,
+        "tensors": tensors.collect::<Vec<_>>(),
+        "tensor_order": order(&found.tensor_order),
+        "n_equal_tensors": found.n_equal_tensors,
+    })
+}
+
+/// An object that begins with its name.
+fn named(key: &str, name: &str, rest: Json) -> Json {
+    let mut object = Map::new();
+    object.insert(key.to_owned(), json!(name));
+    if let Json::Object(mut rest) = rest {
+        object.append(&mut rest);
+    }
+    Json::Object(object)
+}
+
+fn value_json(value: &Value) -> Json {
+    json!({ "type": value.type_name(), "value": plain(value) })
+}
+
+fn shape_json(shape: &Shape) -> Json {
+    json!({ "type": shape.ty.name(), "dims": shape.dims })
+}
+
+fn values_json(values: &ValueDiff) -> Json {
+    json!({
+        "largest": values.largest,
+        "index": values.index,
+        "place": values.place,
+        "a": values.a,
+        "b": values.b,
+        "n_different": values.n_different,
+        "n_not_finite": values.n_not_finite,
+    })
+}

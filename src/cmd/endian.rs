@@ -1,0 +1,68 @@
+//! `endian`: a GGUF file in the other byte order.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use gristmill_gguf::{Endian as Order, EndianOptions, convert_endian};
+
+use super::{Invocation, Run};
+use crate::progress::ByteBar;
+
+/// Arguments of `endian`.
+#[derive(clap::Args)]
+pub struct Endian {
+    /// GGUF file; of a set of shards, each file is converted by itself
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// File to write
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// Byte order of the output: big (IBM Z), little (nearly everything else), or native, that of this machine
+    #[arg(value_name = "ORDER", value_parser = ["big", "little", "native"])]
+    order: String,
+    /// Check the file, write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Replace an existing output
+    #[arg(long, short)]
+    force: bool,
+}
+
+impl Run for Endian {
+    const NAME: &'static str = "endian";
+    const ABOUT: &'static str = "Convert the byte order of a GGUF file";
+    const EXAMPLES: &'static str = "gristmill endian model.gguf model-be.gguf big
+        gristmill endian model-be.gguf model.gguf native";
+
+    fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        let options = EndianOptions {
+            input: self.input,
+            output: self.output,
+            to: match &*self.order {
+                "big" => Order::Big,
+                "little" => Order::Little,
+                _ => Order::NATIVE,
+            },
+            dry_run: self.dry_run,
+            force: self.force,
+        };
+        let mut bar = ByteBar::new();
+        let report = convert_endian(&options, &mut |event| bar.event(event))?;
+        drop(bar);
+        let done = if report.dry_run {
+            "would write"
+        } else {
+            "wrote"
+        };
+        writeln!(
+            std::io::stdout().lock(),
+            "{done} {}: {}-endian, {} entries, {} tensors, {} bytes",
+            report.path.display(),
+            options.to.name(),
+            report.n_entries,
+            report.n_tensors,
+            report.bytes
+        )?;
+        Ok(())
+    }
+}

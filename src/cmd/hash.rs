@@ -1,0 +1,303 @@
+//! `hash`: hashes of a GGUF file, of its tensors and of all tensor data; checks them against a list.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use gristmill_gguf::{FILE_SHA256, HashKind, HashOptions, HashReport, Manifest, Outcome, hash};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Invocation, Run};
+use crate::failure::{Exit, Hint};
+use crate::progress::ByteBar;
+
+/// Arguments of `hash`.
+#[derive(clap::Args)]
+pub struct Hash {
+    /// GGUF file, or any file of a set, of which all are hashed
+    #[arg(value_name = "FILE")]
+    input: PathBuf,
+    /// Use xxHash with 64 bits: quick, no protection against intent
+    #[arg(long)]
+    xxh64: bool,
+    /// Use SHA-1
+    #[arg(long)]
+    sha1: bool,
+    /// Use SHA-256; this is the default
+    #[arg(long)]
+    sha256: bool,
+    /// Use all three
+    #[arg(long)]
+    all: bool,
+    /// Show the UUID of the tensor data, version 5 in the reference's namespace
+    #[arg(long)]
+    uuid: bool,
+    /// Leave out the hashes of single tensors
+    #[arg(long)]
+    no_layer: bool,
+    /// Only the hashes of whole files, as sha256sum prints and checks them
+    #[arg(long, conflicts_with_all = ["xxh64", "sha1", "sha256", "all", "uuid", "json", "check"])]
+    sha256sum: bool,
+    /// Only this file, though it is part of a set
+    #[arg(long)]
+    alone: bool,
+    /// Check against a list: of this command, of llama-gguf-hash or of sha256sum
+    #[arg(long, short, value_name = "LIST")]
+    check: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "check")]
+    json: bool,
+    /// Threads [default: one per processor]
+    #[arg(
+        long,
+        short,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    threads: usize,
+}
+
+impl Run for Hash {
+    const NAME: &'static str = "hash";
+    const ABOUT: &'static str = "Hash a GGUF file and its tensors, or check their hashes";
+    const EXAMPLES: &'static str = "gristmill hash model.gguf
+        gristmill hash --sha256sum model-00001-of-00003.gguf
+        gristmill hash --no-layer --all --uuid model.gguf
+        gristmill hash --check model.sha256 model.gguf";
+    const REFERENCE_NAMES: &'static [&'static str] = &["llama-gguf-hash"];
+
+    fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
+        let as_reference = invocation.reference.is_some();
+        let manifest = match (&self.check, as_reference) {
+            (None, _) => None,
+            (Some(path), false) => Some(Manifest::read(path)?),
+            (Some(path), true) => Some(reference_manifest(path)?),
+        };
+        let options = self.options(manifest.as_ref(), as_reference)?;
+        let mut bar = ByteBar::new();
+        let report = hash(&options, &mut |event| bar.event(event))?;
+        drop(bar);
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{:#}", to_json(&report))?;
+            return Ok(());
+        }
+        let lines = lines(&report, &self.input);
+        match (&self.check, manifest) {
+            (Some(path), Some(manifest)) => check(&lines, &manifest, path, as_reference, &mut out),
+            _ if self.sha256sum => print_files(&report, &mut out),
+            _ => print(&lines, &mut out),
+        }
+    }
+}
+
+impl Hash {
+    fn options(
+        &self,
+        manifest: Option<&Manifest>,
+        as_reference: bool,
+    ) -> anyhow::Result<HashOptions> {
+        let asked = |kind| match kind {
+            HashKind::Xxh64 => self.xxh64 || self.all,
+            HashKind::Sha1 => self.sha1 || self.all,
+            HashKind::Sha256 => self.sha256 || self.all,
+            HashKind::Uuid => self.uuid,
+        };
+        let mut kinds: Vec<HashKind> = HashKind::ALL
+            .into_iter()
+            .filter(|&kind| asked(kind))
+            .collect();
+        let none_asked = kinds.is_empty();
+        let mut files = none_asked && !as_reference;
+        match manifest {
+            // The safest that the list has, as the reference; or all that it has.
+            Some(manifest) if none_asked => {
+                let safest = [
+                    HashKind::Sha256,
+                    HashKind::Sha1,
+                    HashKind::Xxh64,
+                    HashKind::Uuid,
+                ];
+                let known = safest.into_iter().filter(|&kind| manifest.has(kind));
+                kinds = known
+                    .take(if as_reference { 1 } else { safest.len() })
+                    .collect();
+                files = manifest.has_files() && !as_reference;
+            }
+            None if none_asked && as_reference => kinds = vec![HashKind::Xxh64],
+            None if none_asked && !self.sha256sum => kinds = vec![HashKind::Sha256],
+            _ => {}
+        }
+        Ok(HashOptions {
+            input: self.input.clone(),
+            kinds,
+            tensors: !self.no_layer && !self.sha256sum,
+            files,
+            alone: self.alone || as_reference,
+            n_threads: self.threads,
+        })
+    }
+}
+
+/// A hash as one line of a list.
+struct Line {
+    kind: &'static str,
+    hash: String,
+    name: String,
+}
+
+/// All hashes in the order of the reference: tensors, then the whole. Names begin with the file's as it was given.
+fn lines(report: &HashReport, input: &Path) -> Vec<Line> {
+    let path = |file: usize| match &*report.files {
+        [_] => input.display().to_string(),
+        files => files[file].path.display().to_string(),
+    };
+    let mut lines = Vec::new();
+    for tensor in &report.tensors {
+        let name = format!("{}:{}", path(tensor.file), tensor.name);
+        lines.extend(tensor.hashes.iter().map(|(kind, hash)| Line {
+            kind: kind.name(),
+            hash: hash.clone(),
+            name: name.clone(),
+        }));
+    }
+    lines.extend(report.data.iter().map(|(kind, hash)| Line {
+        kind: kind.name(),
+        hash: hash.clone(),
+        name: path(0),
+    }));
+    let files = report.files.iter().enumerate();
+    lines.extend(files.filter_map(|(index, file)| {
+        Some(Line {
+            kind: FILE_SHA256,
+            hash: file.sha256.clone()?,
+            name: path(index),
+        })
+    }));
+    lines
+}
+
+fn print(lines: &[Line], out: &mut impl Write) -> anyhow::Result<()> {
+    for Line { kind, hash, name } in lines {
+        writeln!(out, "{kind:<8}  {hash}  {name}")?;
+    }
+    Ok(())
+}
+
+fn print_files(report: &HashReport, out: &mut impl Write) -> anyhow::Result<()> {
+    for file in &report.files {
+        if let Some(hash) = &file.sha256 {
+            writeln!(out, "{hash}  {}", file.path.display())?;
+        }
+    }
+    Ok(())
+}
+
+/// The reference's exit codes: a list that cannot be read, and one without a hash that it knows.
+const EXIT_NO_LIST: u8 = 5;
+const EXIT_UNKNOWN_HASH: u8 = 4;
+const EXIT_NOT_LISTED: u8 = 3;
+
+fn reference_manifest(path: &Path) -> anyhow::Result<Manifest> {
+    let mut out = std::io::stdout().lock();
+    let manifest = match Manifest::read(path) {
+        Ok(manifest) => manifest,
+        Err(gristmill_gguf::Error::NoManifest { .. }) => Manifest::default(),
+        Err(_) => {
+            write!(out, "ERROR cannot open manifest {}", path.display())?;
+            return Err(Exit(EXIT_NO_LIST).into());
+        }
+    };
+    let shown = [
+        HashKind::Sha256,
+        HashKind::Sha1,
+        HashKind::Xxh64,
+        HashKind::Uuid,
+    ];
+    let known = shown.into_iter().filter(|&kind| manifest.has(kind));
+    let known: Vec<&str> = known.map(HashKind::name).collect();
+    if known.is_empty() {
+        let path = path.display();
+        write!(
+            out,
+            "ERROR manifest does not have any known hash format in {path}"
+        )?;
+        return Err(Exit(EXIT_UNKNOWN_HASH).into());
+    }
+    writeln!(out, "manifest  {}  {}", path.display(), known.join("  "))?;
+    Ok(manifest)
+}
+
+/// Prints what the list says of each hash; different ones, or none in the list at all, are a failure.
+fn check(
+    lines: &[Line],
+    manifest: &Manifest,
+    path: &Path,
+    as_reference: bool,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let (mut n_equal, mut n_different) = (0, 0);
+    for Line { kind, hash, name } in lines {
+        let outcome = match manifest.outcome(kind, name, hash) {
+            Outcome::Equal => "Ok",
+            Outcome::Different => "Mismatch",
+            Outcome::Absent => "Not Found",
+        };
+        n_equal += usize::from(outcome == "Ok");
+        n_different += usize::from(outcome == "Mismatch");
+        writeln!(out, "{kind:<8}  {hash}  {name}  -  {outcome}")?;
+    }
+    if as_reference {
+        let (text, code) = match (n_equal, n_different) {
+            (0, 0) => ("Manifest Missing Entry", EXIT_NOT_LISTED),
+            (_, 0) => ("Success", 0),
+            _ => ("Failure", 1),
+        };
+        writeln!(
+            out,
+            "\nVerification results for {} - {text}",
+            path.display()
+        )?;
+        return if code == 0 {
+            Ok(())
+        } else {
+            Err(Exit(code).into())
+        };
+    }
+    let path = path.display();
+    match (n_equal, n_different) {
+        (0, 0) => Err(anyhow!("{path}: lists nothing of this file").context(Hint::new(
+            "the list is of another model, or of a file with another name",
+        ))),
+        (_, 0) => Ok(()),
+        _ => Err(anyhow!("{path}: {n_different} of {} hashes differ", n_equal + n_different).context(Hint::new(
+            "the file is not the one that was listed; fetch it again, or ask its source for a new list",
+        ))),
+    }
+}
+
+fn to_json(report: &HashReport) -> Json {
+    let hashes = |hashes: &[(HashKind, String)]| -> Map<String, Json> {
+        let entries = hashes.iter();
+        entries
+            .map(|(kind, hash)| (kind.name().to_owned(), json!(hash)))
+            .collect()
+    };
+    let files = report.files.iter().map(|file| {
+        json!({ "path": file.path.display().to_string(), "bytes": file.bytes, "sha256": file.sha256 })
+    });
+    let tensors = report.tensors.iter().map(|tensor| {
+        let mut entry = Map::new();
+        entry.insert("name".into(), json!(tensor.name));
+        entry.insert("file".into(), json!(tensor.file));
+        entry.insert("bytes".into(), json!(tensor.bytes));
+        entry.append(&mut hashes(&tensor.hashes));
+        Json::Object(entry)
+    });
+    json!({
+        "files": files.collect::<Vec<_>>(),
+        "data": hashes(&report.data),
+        "tensors": tensors.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,176 @@
+//! `split`: one GGUF file becomes a set of shards; under the reference's name the way back as well.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use gristmill_gguf::{
+    MergeOptions, ShardLimits, SplitFile, SplitOptions, SplitReport, merge, shard_prefix, split,
+};
+
+use super::{Invocation, Run};
+use crate::progress::ByteBar;
+use crate::sizes;
+
+/// Arguments of `split`.
+#[derive(clap::Args)]
+pub struct Split {
+    /// GGUF file, or any file of a set, which is then divided anew
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Beginning of the names: the files become PREFIX-00001-of-0000N.gguf. With --merge, the output file
+    #[arg(value_name = "PREFIX")]
+    output: PathBuf,
+    /// Split; this is the default
+    #[arg(long, conflicts_with = "merge")]
+    split: bool,
+    /// Merge a set into one file and leave its mark, split.count 0, as llama-gguf-split does
+    #[arg(long)]
+    merge: bool,
+    /// Most tensors of a file [default: 128]
+    #[arg(long, value_name = "N", conflicts_with = "split_max_size")]
+    split_max_tensors: Option<u64>,
+    /// Most bytes of tensor data of a file: 300M and 4G are decimal, 300MiB and 4GiB binary
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    split_max_size: Option<u64>,
+    /// Put no tensors into the first file, only the metadata
+    #[arg(long)]
+    no_tensor_first_split: bool,
+    /// Show the files that would be written, write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// With --merge: delete the shards once the output is on the disk and was compared with them
+    #[arg(long, requires = "merge")]
+    delete_splits: bool,
+    /// Replace existing files
+    #[arg(long, short)]
+    force: bool,
+}
+
+impl Run for Split {
+    const NAME: &'static str = "split";
+    const ABOUT: &'static str = "Split a GGUF file into shards";
+    const EXAMPLES: &'static str =
+        "gristmill split --split-max-size 4G model-Q4_K_M.gguf shards/model-Q4_K_M
+        gristmill split --split-max-tensors 128 model.gguf model
+        gristmill split --dry-run --split-max-size 300MiB model.gguf model";
+    const REFERENCE_NAMES: &'static [&'static str] = &["llama-gguf-split"];
+
+    fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
+        if self.merge {
+            return self.run_merge();
+        }
+        let as_reference = invocation.reference.is_some();
+        let options = SplitOptions {
+            prefix: if as_reference {
+                self.output
+            } else {
+                shard_prefix(&self.output)
+            },
+            limits: ShardLimits {
+                tensors: match self.split_max_size {
+                    None => Some(self.split_max_tensors.unwrap_or(128)),
+                    Some(_) => None,
+                },
+                bytes: self.split_max_size,
+                tensor_free_first: self.no_tensor_first_split,
+            },
+            dry_run: self.dry_run,
+            force: self.force,
+            as_reference,
+            input: self.input,
+        };
+        let mut bar = ByteBar::new();
+        let report = split(&options, &mut |event| bar.event(event))?;
+        drop(bar);
+        if as_reference {
+            print_as_reference(&report)
+        } else {
+            print(&report)
+        }
+    }
+}
+
+impl Split {
+    fn run_merge(self) -> anyhow::Result<()> {
+        let options = MergeOptions {
+            input: self.input,
+            output: self.output,
+            dry_run: self.dry_run,
+            force: self.force,
+            delete_shards: self.delete_splits,
+            as_reference: true,
+        };
+        eprintln!(
+            "gguf_merge: {} -> {}",
+            options.input.display(),
+            options.output.display()
+        );
+        let mut bar = ByteBar::new();
+        let report = merge(&options, &mut |event| bar.event(event))?;
+        drop(bar);
+        if options.delete_shards && !report.dry_run {
+            for shard in &report.shards {
+                eprintln!("gguf_merge: deleted file {}", shard.display());
+            }
+        }
+        eprintln!(
+            "gguf_merge: {} merged from {} split with {} tensors.",
+            report.path.display(),
+            report.shards.len(),
+            report.n_tensors
+        );
+        Ok(())
+    }
+}
+
+fn print(report: &SplitReport) -> anyhow::Result<()> {
+    let done = if report.dry_run {
+        "would write"
+    } else {
+        "wrote"
+    };
+    let mut out = std::io::stdout().lock();
+    for file in &report.files {
+        let SplitFile {
+            path,
+            n_tensors,
+            bytes,
+            ..
+        } = file;
+        writeln!(
+            out,
+            "{done} {}: {n_tensors} tensors, {bytes} bytes",
+            path.display()
+        )?;
+    }
+    if !report.restores {
+        eprintln!(
+            "note: merging will give back the same metadata and tensors, but not the same bytes: the input is itself a \
+             set, was merged from one, or lies in the file in another way than writers lay it out"
+        );
+    }
+    Ok(())
+}
+
+/// The lines that scripts know from llama-gguf-split.
+fn print_as_reference(report: &SplitReport) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "n_split: {}", report.files.len())?;
+    for (number, file) in (1..).zip(&report.files) {
+        writeln!(
+            out,
+            "split {number:05}: n_tensors = {}, total_size = {}M",
+            file.n_tensors,
+            file.unpadded_bytes / 1_000_000
+        )?;
+    }
+    for file in report.files.iter().filter(|_| !report.dry_run) {
+        writeln!(out, "Writing file {} ... done", file.path.display())?;
+    }
+    eprintln!(
+        "gguf_split: {} gguf split written with a total of {} tensors.",
+        report.files.len(),
+        report.n_tensors
+    );
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Sizes on the command line.
+
+/// Units, decimal as the reference's and binary.
+const UNITS: &[(&str, u64)] = &[
+    ("", 1),
+    ("B", 1),
+    ("K", 1_000),
+    ("KB", 1_000),
+    ("M", 1_000_000),
+    ("MB", 1_000_000),
+    ("G", 1_000_000_000),
+    ("GB", 1_000_000_000),
+    ("T", 1_000_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// A number of bytes: `4G` is 4,000,000,000, `4GiB` is 4,294,967,296; without a unit it is bytes.
+///
+/// # Errors
+/// What is wrong with it, for the parser's message.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    if number.is_empty() {
+        return Err("there is no whole number in front".into());
+    }
+    let unit = unit.trim_start();
+    let known = UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let Some((_, factor)) = known else {
+        return Err(format!(
+            "{unit:?} is none of the units K, M, G, T (decimal), KiB, MiB, GiB, TiB"
+        ));
+    };
+    let bytes = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(*factor));
+    match bytes {
+        Some(bytes) => Ok(bytes),
+        None => Err("it does not fit in 64 bits".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_decimal_or_binary() {
+        let good = [
+            ("0", 0),
+            ("7", 7),
+            ("300M", 300_000_000),
+            ("4G", 4_000_000_000),
+            ("4g", 4_000_000_000),
+            ("5GiB", 5 << 30),
+            ("2 tib", 2 << 40),
+            ("18446744073709551615", u64::MAX),
+        ];
+        for (text, bytes) in good {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "G",
+            "1.5G",
+            "-1G",
+            "0",
+            "0M",
+            "4X",
+            "99999999999999999999",
+            "99999999T",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
