@@ -12,6 +12,7 @@ mod bytes;
 mod hostile;
 
 use bytes::{Bytes, F32, sample};
+use gristmill_fuzz::BORDER;
 use hostile::HOSTILE;
 
 fn main() {
@@ -19,6 +20,8 @@ fn main() {
         write("gguf_open", name, &file);
         write("gguf_edit", name, &[EDITS, &file].concat());
     }
+    write("shard_set", "two", &shards(2));
+    write("shard_set", "three", &shards(3));
     for (name, file) in vocabularies() {
         write("tokenizer_load", name, &file);
     }
@@ -49,6 +52,21 @@ fn write(target: &str, name: &str, bytes: &[u8]) {
     let path: PathBuf = folder.join(name);
     fs::write(&path, bytes).expect("the seed can be written");
     println!("{} ({} bytes)", path.display(), bytes.len());
+}
+
+/// A whole set, with borders between.
+fn shards(count: u16) -> Vec<u8> {
+    let shard = |number: u16| {
+        Bytes::new()
+            .entry_u16("split.no", number)
+            .entry_u16("split.count", count)
+            .entry("split.tensors.count", 5, &i32::from(count).to_le_bytes())
+            .tensor(&format!("t{number}"), &[8], F32, 0)
+            .data(&[number as u8; 32])
+            .build()
+    };
+    let shards: Vec<Vec<u8>> = (0..count).map(shard).collect();
+    shards.join(BORDER)
 }
 
 fn gguf_files() -> Vec<(&'static str, Vec<u8>)> {
