@@ -52,18 +52,7 @@ const REGISTRIES: &[(&str, &str)] = &[
 ];
 
 /// Functions that may be longer than [`FUNCTION_LINES_MAX`]: tables and graph builders only, each with its reason.
-const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
-    (
-        "crates/kernels/src/avx2/attention.rs",
-        "add_values",
-        "one register tile: its loads, products and stores are one table",
-    ),
-    (
-        "crates/kernels/src/avx2/attention.rs",
-        "page_inner",
-        "the steps of one page over one scratch, most lines being arguments of unsafe calls",
-    ),
-];
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
 
 const FUNCTION_LINES_MAX: usize = 70;
 /// Tests may be tables of cases.

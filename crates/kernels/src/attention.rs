@@ -314,33 +314,50 @@ fn whole_block(kernels: &AttentionKernels, block: &QueryBlock<'_>, out: &Output)
     });
 }
 
+/// Buffers of the thread that hands out pages.
+#[derive(Default)]
+struct Pages {
+    /// Block and page of it.
+    items: Vec<(usize, usize)>,
+    /// What each item gave.
+    partials: Vec<Partial>,
+    running: Partial,
+}
+
 /// As [`whole_block`] with the same operations on the same numbers, but the pages of a block go to all threads.
 fn page_by_page(kernels: &AttentionKernels, pool: &Pool, blocks: &[QueryBlock<'_>], out: &Output) {
-    let items: Vec<(usize, usize)> = blocks
-        .iter()
-        .enumerate()
-        .flat_map(|(index, block)| block.pages().map(move |page_index| (index, page_index)))
-        .collect();
-    let mut partials: Vec<Partial> = items.iter().map(|_| Partial::default()).collect();
-    for_each_chunk(pool, &mut partials, 1, |index, partial| {
-        let (block, page_index) = (&blocks[items[index].0], items[index].1);
-        SCRATCH.with_borrow_mut(|scratch| {
-            scratch
-                .partial
-                .reset(block.n_queries(), block.shape.value_dim);
-            (kernels.page)(block, page_index, scratch);
-            partial[0] = std::mem::take(&mut scratch.partial);
-        });
-    });
-    let mut running = Partial::default();
-    let mut partials = items.iter().zip(partials).peekable();
-    for (index, block) in blocks.iter().enumerate() {
-        running.reset(block.n_queries(), block.shape.value_dim);
-        while let Some((_, partial)) = partials.next_if(|(item, _)| item.0 == index) {
-            add_page(kernels, &mut running, &partial, block.shape.value_dim);
+    PAGES.with_borrow_mut(|pages| {
+        let Pages {
+            items,
+            partials,
+            running,
+        } = pages;
+        items.clear();
+        for (index, block) in blocks.iter().enumerate() {
+            items.extend(block.pages().map(|page_index| (index, page_index)));
         }
-        out.write(block, &running);
-    }
+        let n_partials = items.len().max(partials.len());
+        partials.resize_with(n_partials, Partial::default);
+        let partials = &mut partials[..items.len()];
+        for_each_chunk(pool, partials, 1, |item, partial| {
+            let (block, page_index) = (&blocks[items[item].0], items[item].1);
+            SCRATCH.with_borrow_mut(|scratch| {
+                std::mem::swap(&mut scratch.partial, &mut partial[0]);
+                let (n_queries, dim) = (block.n_queries(), block.shape.value_dim);
+                scratch.partial.reset(n_queries, dim);
+                (kernels.page)(block, page_index, scratch);
+                std::mem::swap(&mut scratch.partial, &mut partial[0]);
+            });
+        });
+        let mut results = items.iter().zip(partials.iter()).peekable();
+        for (index, block) in blocks.iter().enumerate() {
+            running.reset(block.n_queries(), block.shape.value_dim);
+            while let Some((_, partial)) = results.next_if(|(item, _)| item.0 == index) {
+                add_page(kernels, running, partial, block.shape.value_dim);
+            }
+            out.write(block, running);
+        }
+    });
 }
 
 /// Joins two sets of positions, the second being the later page.
@@ -364,6 +381,7 @@ fn add_page(kernels: &AttentionKernels, running: &mut Partial, partial: &Partial
 
 thread_local! {
     static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
+    static PAGES: std::cell::RefCell<Pages> = std::cell::RefCell::default();
 }
 
 fn check_shape(

@@ -2,10 +2,12 @@
 
 use std::array::from_fn;
 
+use crate::codec::dot_i32;
 use crate::half_float::Half;
 use crate::lanes::{Lanes, sum, transpose, untranspose};
 use crate::levels::nearest;
 use crate::search::{AffineSearch, fit_affine, fit_positive};
+use crate::types::q8_k::BlockQ8K;
 
 /// Eight 6-bit scales and eight 6-bit minima in 12 bytes.
 ///
@@ -210,4 +212,41 @@ fn weighted_scales<L: Lanes>(
         at_most_63(scale_levels),
         at_most_63(min_levels),
     )
+}
+
+/// Values of eight sub-blocks with scales and minima: (d * scale) * level - dmin * minimum.
+pub(crate) fn decode_affine(
+    d: Half,
+    dmin: Half,
+    scales: &[u8; 12],
+    levels: &[u8; 256],
+    out: &mut [f32],
+) {
+    let (d, dmin) = (d.to_f32(), dmin.to_f32());
+    let (scales, mins) = unpack_scales(scales);
+    for (i, (out, &q)) in out.iter_mut().zip(levels).enumerate() {
+        *out = d * f32::from(scales[i / 32]) * f32::from(q) - dmin * f32::from(mins[i / 32]);
+    }
+}
+
+/// Dot product of eight sub-blocks with scales and minima: the minima meet the sums of the activations.
+pub(crate) fn dot_affine(
+    d: Half,
+    dmin: Half,
+    scales: &[u8; 12],
+    levels: &[u8; 256],
+    with: &BlockQ8K,
+) -> f64 {
+    let (scales, mins) = unpack_scales(scales);
+    let (mut scaled, mut offset) = (0, 0);
+    for (j, (q, y)) in levels
+        .chunks_exact(32)
+        .zip(with.qs.chunks_exact(32))
+        .enumerate()
+    {
+        scaled += i32::from(scales[j]) * dot_i32(q.iter().map(|&q| i32::from(q)), y);
+        offset += i32::from(mins[j]) * (with.sum(2 * j) + with.sum(2 * j + 1));
+    }
+    let y = f64::from(with.scale());
+    f64::from(d.to_f32()) * y * f64::from(scaled) - f64::from(dmin.to_f32()) * y * f64::from(offset)
 }

@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use crate::attention::{AttentionKernels, CacheView, QueryBlock, Scratch};
+use crate::attention::{AttentionKernels, CacheView, Partial, QueryBlock, Scratch};
 use crate::plain;
 use crate::x86::lanes::{LANES, exp, load_f16, load_part, max_lanes, store_part, sum_lanes, tanh};
 
@@ -36,6 +36,23 @@ fn blend(sum: &mut [f32], a: f32, x: &[f32], b: f32) {
     unsafe { inner(sum, a, x, b) }
 }
 
+/// A page, widened.
+struct WidePage<'a> {
+    /// [stride, key_dim]: slots side by side.
+    keys: &'a [f32],
+    /// Slots in a row of keys and of scores.
+    stride: usize,
+    values: Values<'a>,
+}
+
+/// Values of some slots: [dim, slots], from slot `first` on.
+#[derive(Clone, Copy)]
+struct Values<'a> {
+    rows: &'a [f32],
+    first: usize,
+    dim: usize,
+}
+
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn page_inner(block: &QueryBlock<'_>, page_index: usize, scratch: &mut Scratch) {
     let shape = block.shape;
@@ -45,74 +62,95 @@ unsafe fn page_inner(block: &QueryBlock<'_>, page_index: usize, scratch: &mut Sc
     }
     // Scores begin at a multiple of eight slots, whatever the queries see.
     let stride = shape.page_len.next_multiple_of(WIDTH * LANES);
-    let Scratch {
-        keys,
-        values,
-        scores,
-        partial,
-        ..
-    } = scratch;
-    keys.resize(stride * shape.key_dim, 0.0);
-    scores.resize(stride * QUERIES, 0.0);
+    scratch.keys.resize(stride * shape.key_dim, 0.0);
+    scratch.scores.resize(stride * QUERIES, 0.0);
+    let keys = block.page_of(block.k, shape.key_dim, page_index);
+    let values = block.page_of(block.v, shape.value_dim, page_index);
     // SAFETY: the views hold whole pages; `keys` has key_dim rows of `stride` slots.
     unsafe {
         transpose_keys(
-            block.page_of(block.k, shape.key_dim, page_index),
+            keys,
             block.k,
             shape.key_dim,
             &all,
             stride,
-            keys,
+            &mut scratch.keys,
         )
     };
-    let values = widen(
-        block.page_of(block.v, shape.value_dim, page_index),
-        block.v,
-        shape.value_dim,
-        &all,
-        values,
-    );
+    let page = WidePage {
+        keys: &scratch.keys,
+        stride,
+        values: Values {
+            rows: widen(values, block.v, shape.value_dim, &all, &mut scratch.values),
+            first: all.start,
+            dim: shape.value_dim,
+        },
+    };
     for first in (0..block.n_queries()).step_by(QUERIES) {
         let queries = first..usize::min(first + QUERIES, block.n_queries());
-        let slots: [Range<usize>; QUERIES] = std::array::from_fn(|index| {
-            if first + index < queries.end {
-                block.slots(first + index, page_index)
-            } else {
-                0..0
-            }
-        });
-        let seen = slots.iter().filter(|slots| !slots.is_empty());
-        let Some(reach) = seen
-            .cloned()
-            .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
-        else {
-            continue;
-        };
-        // Queries past the end repeat the last one; their slots are empty.
-        let rows =
-            std::array::from_fn(|index| block.query(usize::min(first + index, queries.end - 1)));
-        // SAFETY: `keys` and `scores` have rows of `stride` slots, and reach.end <= page_len <= stride.
-        unsafe { score(&rows, keys, stride, &reach, scores) };
-        for (index, query) in queries.clone().enumerate() {
-            let row = &mut scores[index * stride..][..stride];
-            (partial.maxima[query], partial.sums[query]) =
-                weigh(row, &slots[index], shape.scale, shape.softcap);
-        }
-        let outputs =
-            &mut partial.outputs[queries.start * shape.value_dim..queries.end * shape.value_dim];
-        // SAFETY: `values` has rows for the slots in `all`, which hold all queries' slots.
+        // SAFETY: the page holds the slots that all queries see.
         unsafe {
-            add_values(
-                scores,
-                stride,
-                &slots[..queries.len()],
-                values,
-                all.start,
-                shape.value_dim,
-                outputs,
+            some_queries(
+                block,
+                page_index,
+                queries,
+                &page,
+                &mut scratch.scores,
+                &mut scratch.partial,
             )
         };
     }
+}
+
+/// Attends to a page with at most [`QUERIES`] queries.
+///
+/// # Safety
+/// AVX2, FMA and F16C; the page holds the slots that the queries see, and `scores` has [`QUERIES`] rows of its stride.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn some_queries(
+    block: &QueryBlock<'_>,
+    page_index: usize,
+    queries: Range<usize>,
+    page: &WidePage<'_>,
+    scores: &mut [f32],
+    partial: &mut Partial,
+) {
+    let shape = block.shape;
+    let slots: [Range<usize>; QUERIES] =
+        std::array::from_fn(|index| match queries.clone().nth(index) {
+            Some(query) => block.slots(query, page_index),
+            None => 0..0,
+        });
+    let seen = slots.iter().filter(|slots| !slots.is_empty());
+    let Some(reach) = seen
+        .cloned()
+        .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
+    else {
+        return;
+    };
+    // Queries past the end repeat the last one; their slots are empty.
+    let rows = std::array::from_fn(|index| {
+        block.query(usize::min(queries.start + index, queries.end - 1))
+    });
+    // SAFETY: `keys` and `scores` have rows of `stride` slots, and reach.end <= page_len <= stride.
+    unsafe { score(&rows, page.keys, page.stride, &reach, scores) };
+    for (index, query) in queries.clone().enumerate() {
+        let row = &mut scores[index * page.stride..][..page.stride];
+        (partial.maxima[query], partial.sums[query]) =
+            weigh(row, &slots[index], shape.scale, shape.softcap);
+    }
+    let dim = page.values.dim;
+    let outputs = &mut partial.outputs[queries.start * dim..queries.end * dim];
+    // SAFETY: `values` has rows for the slots of all queries.
+    unsafe {
+        add_values(
+            scores,
+            page.stride,
+            &slots[..queries.len()],
+            page.values,
+            outputs,
+        )
+    };
 }
 
 /// Writes keys[element][slot] for the eights of slots that touch `slots`.
@@ -340,86 +378,46 @@ fn weigh(scores: &mut [f32], slots: &Range<usize>, scale: f32, softcap: Option<f
 /// outputs[query] += weight * value over the slots that the query sees, in order.
 ///
 /// # Safety
-/// AVX2 and FMA; `scores` has rows of `stride`, `values` rows of `dim` from slot `first` on for all `slots`, `outputs` a row of `dim`
-/// per query.
+/// AVX2 and FMA; `scores` has rows of `stride`, `values` rows for all `slots`, `outputs` a row of values.dim per query.
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn add_values(
     scores: &[f32],
     stride: usize,
     slots: &[Range<usize>],
-    values: &[f32],
-    first: usize,
-    dim: usize,
+    values: Values<'_>,
     outputs: &mut [f32],
 ) {
+    let dim = values.dim;
     let common = slots.iter().map(|slots| slots.start).max().unwrap_or(0)
         ..slots.iter().map(|slots| slots.end).min().unwrap_or(0);
     let one = |query: usize, slots: Range<usize>, outputs: &mut [f32]| {
         let weights = [&scores[query * stride..][..stride]];
+        let outputs = &mut outputs[query * dim..][..dim];
         // SAFETY: the caller's rows.
-        unsafe {
-            add_rows::<1>(
-                weights,
-                slots,
-                values,
-                first,
-                dim,
-                &mut outputs[query * dim..][..dim],
-            )
-        };
+        unsafe { add_rows::<1>(weights, slots, values, outputs) };
     };
     if common.is_empty() {
-        slots
-            .iter()
-            .enumerate()
-            .for_each(|(query, slots)| one(query, slots.clone(), outputs));
+        for (query, slots) in slots.iter().enumerate() {
+            one(query, slots.clone(), outputs);
+        }
         return;
     }
-    slots
-        .iter()
-        .enumerate()
-        .for_each(|(query, slots)| one(query, slots.start..common.start, outputs));
+    for (query, slots) in slots.iter().enumerate() {
+        one(query, slots.start..common.start, outputs);
+    }
+    let shared = common.clone();
     // SAFETY: the caller's rows.
     unsafe {
         match slots.len() {
-            1 => add_rows::<1>(
-                rows_of(scores, stride),
-                common.clone(),
-                values,
-                first,
-                dim,
-                outputs,
-            ),
-            2 => add_rows::<2>(
-                rows_of(scores, stride),
-                common.clone(),
-                values,
-                first,
-                dim,
-                outputs,
-            ),
-            3 => add_rows::<3>(
-                rows_of(scores, stride),
-                common.clone(),
-                values,
-                first,
-                dim,
-                outputs,
-            ),
-            _ => add_rows::<QUERIES>(
-                rows_of(scores, stride),
-                common.clone(),
-                values,
-                first,
-                dim,
-                outputs,
-            ),
+            1 => add_rows::<1>(rows_of(scores, stride), shared, values, outputs),
+            2 => add_rows::<2>(rows_of(scores, stride), shared, values, outputs),
+            3 => add_rows::<3>(rows_of(scores, stride), shared, values, outputs),
+            _ => add_rows::<QUERIES>(rows_of(scores, stride), shared, values, outputs),
         }
     }
-    slots
-        .iter()
-        .enumerate()
-        .for_each(|(query, slots)| one(query, common.end..slots.end, outputs));
+    for (query, slots) in slots.iter().enumerate() {
+        one(query, common.end..slots.end, outputs);
+    }
 }
 
 fn rows_of<const Q: usize>(scores: &[f32], stride: usize) -> [&[f32]; Q] {
@@ -432,14 +430,13 @@ fn rows_of<const Q: usize>(scores: &[f32], stride: usize) -> [&[f32]; Q] {
 unsafe fn add_rows<const Q: usize>(
     weights: [&[f32]; Q],
     slots: Range<usize>,
-    values: &[f32],
-    first: usize,
-    dim: usize,
+    values: Values<'_>,
     outputs: &mut [f32],
 ) {
     if slots.is_empty() {
         return;
     }
+    let Values { rows, first, dim } = values;
     let step = WIDTH * LANES;
     let whole = dim - dim % step;
     for element in (0..whole).step_by(step) {
@@ -453,7 +450,7 @@ unsafe fn add_rows<const Q: usize>(
                 }
             }
             for slot in slots.clone() {
-                let row = values.as_ptr().add((slot - first) * dim + element);
+                let row = rows.as_ptr().add((slot - first) * dim + element);
                 let row: [__m256; WIDTH] = [_mm256_loadu_ps(row), _mm256_loadu_ps(row.add(LANES))];
                 for q in 0..Q {
                     let weight = _mm256_set1_ps(*weights[q].get_unchecked(slot));
@@ -477,7 +474,7 @@ unsafe fn add_rows<const Q: usize>(
                 let place = outputs.as_mut_ptr().add(q * dim + element);
                 let mut sum = load_part(place, len);
                 for slot in slots.clone() {
-                    let row = load_part(values.as_ptr().add((slot - first) * dim + element), len);
+                    let row = load_part(rows.as_ptr().add((slot - first) * dim + element), len);
                     sum =
                         _mm256_fmadd_ps(_mm256_set1_ps(*weights[q].get_unchecked(slot)), row, sum);
                 }

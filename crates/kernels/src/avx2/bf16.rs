@@ -2,25 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
+use crate::table::ProductKernel;
 use crate::x86::float::{self, FloatWeights};
 
-pub(super) const PRODUCT: ProductKernel = ProductKernel {
-    ty: gristmill_quant::BF16,
-    run,
-    row_step: float::ROWS,
-};
-
-fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
-        // SAFETY: this function enables the instruction set; the caller's lengths fit.
-        unsafe { float::product::<Weights>(product, tile) }
-    }
-    // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C; `matmul` checked the lengths.
-    unsafe { run(product, tile) }
-}
+pub(super) const PRODUCT: ProductKernel = float::kernel::<Weights>(gristmill_quant::BF16);
 
 struct Weights;
 

@@ -2,28 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
-use crate::x86::panel::{
-    self, BlockRows, Fine, Unpack, half_floats, high_bytes, high_nibbles, low_nibbles, shift,
-    store_codes, store_floats, store_words, transpose, transpose_32,
+use crate::table::ProductKernel;
+use crate::x86::panel::{self, BlockRows, Fine, Unpack};
+use crate::x86::unpack::{
+    half_floats, high_nibbles, low_nibbles, shift, store_codes, store_floats, transpose,
+    transpose_32,
 };
 
-pub(super) const PRODUCT: ProductKernel = ProductKernel {
-    ty: gristmill_quant::Q2_K,
-    run,
-    row_step: panel::ROWS,
-};
-
-fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
-        // SAFETY: this function enables the instruction set; the caller's lengths fit.
-        unsafe { panel::product::<Rows>(product, tile) }
-    }
-    // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C; `matmul` checked the lengths.
-    unsafe { run(product, tile) }
-}
+pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q2_K);
 
 /// Eight rows of blocks.
 struct Rows;
@@ -55,24 +41,14 @@ impl Unpack for Rows {
                 half_floats(rows, 80),
                 half_floats(rows, 82),
             );
+            let (mut low, mut high) = (scales, scales);
+            for index in 0..4 {
+                low[index] = low_nibbles(scales[index]);
+                high[index] = high_nibbles(scales[index]);
+            }
             for (index, group) in groups.iter_mut().enumerate() {
-                let (scale, min) = (
-                    low_nibbles(scales[index / 2]),
-                    high_nibbles(scales[index / 2]),
-                );
-                let first = 2 * (index % 2) as i32;
-                store_words(
-                    &mut group.scales[0],
-                    _mm256_srai_epi16::<8>(high_bytes(scale, first, first)),
-                );
-                store_words(
-                    &mut group.scales[1],
-                    _mm256_srai_epi16::<8>(high_bytes(scale, first + 1, first + 1)),
-                );
-                store_words(
-                    &mut group.shifts,
-                    _mm256_srai_epi16::<8>(high_bytes(min, first, first + 1)),
-                );
+                group.set_scales(index, &low);
+                group.set_shifts::<8>(index, &high);
                 store_floats(&mut group.d, d);
                 store_floats(&mut group.d_min, d_min);
             }

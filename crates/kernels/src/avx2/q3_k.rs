@@ -2,28 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
-use crate::x86::panel::{
-    self, BlockRows, Fine, Unpack, half_floats, high_bytes, high_nibbles, low_nibbles, shift,
-    store_codes, store_floats, store_words, transpose, transpose_32,
+use crate::table::ProductKernel;
+use crate::x86::panel::{self, BlockRows, Fine, Unpack};
+use crate::x86::unpack::{
+    half_floats, high_nibbles, low_nibbles, shift, store_codes, store_floats, transpose,
+    transpose_32,
 };
 
-pub(super) const PRODUCT: ProductKernel = ProductKernel {
-    ty: gristmill_quant::Q3_K,
-    run,
-    row_step: panel::ROWS,
-};
-
-fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
-        // SAFETY: this function enables the instruction set; the caller's lengths fit.
-        unsafe { panel::product::<Rows>(product, tile) }
-    }
-    // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C; `matmul` checked the lengths.
-    unsafe { run(product, tile) }
-}
+pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q3_K);
 
 /// Eight rows of blocks.
 struct Rows;
@@ -58,20 +44,9 @@ impl Unpack for Rows {
             }
             let (scales, d) = (scales(transpose(rows, 92)), half_floats(rows, 108));
             for (index, group) in groups.iter_mut().enumerate() {
-                let (scale, first) = (scales[index / 2], 2 * (index % 2) as i32);
-                store_words(
-                    &mut group.scales[0],
-                    _mm256_srai_epi16::<8>(high_bytes(scale, first, first)),
-                );
-                store_words(
-                    &mut group.scales[1],
-                    _mm256_srai_epi16::<8>(high_bytes(scale, first + 1, first + 1)),
-                );
+                group.set_scales(index, &scales);
                 // Times the 4 that codes are above their values.
-                store_words(
-                    &mut group.shifts,
-                    _mm256_srai_epi16::<6>(high_bytes(scale, first, first + 1)),
-                );
+                group.set_shifts::<6>(index, &scales);
                 store_floats(&mut group.d, d);
             }
         }

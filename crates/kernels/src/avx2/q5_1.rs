@@ -2,28 +2,13 @@
 
 use std::arch::x86_64::*;
 
-use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
-use crate::x86::panel::{
-    self, BlockRows, Coarse, Unpack, fifth_bits, half_float_pairs, high_nibbles, low_nibbles,
-    store_codes, store_floats, transpose,
+use crate::table::ProductKernel;
+use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
+use crate::x86::unpack::{
+    fifth_bits, half_float_pairs, high_nibbles, low_nibbles, store_codes, store_floats, transpose,
 };
 
-pub(super) const PRODUCT: ProductKernel = ProductKernel {
-    ty: gristmill_quant::Q5_1,
-    run,
-    row_step: panel::ROWS,
-};
-
-fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn run(product: &Product<'_>, tile: &mut RowTile<'_>) {
-        // SAFETY: this function enables the instruction set; the caller's lengths fit.
-        unsafe { panel::product::<Rows>(product, tile) }
-    }
-    // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C; `matmul` checked the lengths.
-    unsafe { run(product, tile) }
-}
+pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q5_1);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -6,12 +6,14 @@
 use std::arch::x86_64::*;
 use std::cell::RefCell;
 
+use gristmill_quant::TensorType;
+
 use crate::split::RowTile;
-use crate::table::Product;
+use crate::table::{Product, ProductKernel};
 use crate::x86::lanes::{LANES, load_part, store_part, sum_lanes};
 
 /// Rows that go together when there is one column.
-pub(crate) const ROWS: usize = 8;
+const ROWS: usize = 8;
 /// Rows and columns that go together otherwise.
 const BLOCK_ROWS: usize = 4;
 const BLOCK_COLUMNS: usize = 3;
@@ -49,12 +51,32 @@ thread_local! {
     static WIDE: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Writes a tile of the product: the body of each type's kernel.
+/// The kernel of a float type.
+pub(crate) const fn kernel<T: FloatWeights>(ty: TensorType) -> ProductKernel {
+    ProductKernel {
+        ty,
+        run: run::<T>,
+        row_step: ROWS,
+    }
+}
+
+fn run<T: FloatWeights>(of: &Product<'_>, tile: &mut RowTile<'_>) {
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn inner<T: FloatWeights>(of: &Product<'_>, tile: &mut RowTile<'_>) {
+        // SAFETY: this function enables the instruction set; the caller's lengths fit.
+        unsafe { product::<T>(of, tile) }
+    }
+    // SAFETY: the tables that hold this kernel are in use only where the CPU has AVX2, FMA and F16C; `matmul` checked
+    // the lengths.
+    unsafe { inner::<T>(of, tile) }
+}
+
+/// Writes a tile of the product.
 ///
 /// # Safety
 /// AVX2, FMA and F16C; the product's lengths fit each other and the tile.
 #[inline(always)]
-pub(crate) unsafe fn product<T: FloatWeights>(product: &Product<'_>, tile: &mut RowTile<'_>) {
+unsafe fn product<T: FloatWeights>(product: &Product<'_>, tile: &mut RowTile<'_>) {
     let (rows, columns) = (tile.rows(), tile.columns());
     // SAFETY: rows and columns stay inside the tile; a widened row has `n` floats, and needs no more bytes than that.
     unsafe {

@@ -8,3 +8,4 @@
 pub(crate) mod float;
 pub(crate) mod lanes;
 pub(crate) mod panel;
+pub(crate) mod unpack;

@@ -9,9 +9,12 @@
 use std::arch::x86_64::*;
 use std::cell::RefCell;
 
+use gristmill_quant::TensorType;
+
 use crate::activations::ActivationGroup;
 use crate::split::RowTile;
-use crate::table::Product;
+use crate::table::{Product, ProductKernel};
+use crate::x86::unpack::{high_bytes, store_words};
 
 /// Rows side by side.
 pub(crate) const ROWS: usize = 8;
@@ -97,6 +100,49 @@ unsafe fn load_words(x: &[i16; 2 * ROWS]) -> __m256i {
     unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
 }
 
+/// Of each row and column the sum of the products of codes, those of a half times its scale: `scale(half)` holds each
+/// twice. `DEPTH` products of code pairs fit 16 bits when added.
+///
+/// # Safety
+/// As [`Group::accumulate`].
+#[inline(always)]
+unsafe fn code_sums<const DEPTH: usize, const C: usize>(
+    codes: &[[u8; 32]; 8],
+    columns: &Columns<C>,
+    index: usize,
+    scale: impl Fn(usize) -> __m256i,
+) -> [__m256i; C] {
+    // SAFETY: the caller has AVX2, and the columns have this group.
+    unsafe {
+        let mut total = [_mm256_setzero_si256(); C];
+        for first in (0..8).step_by(DEPTH) {
+            let mut pairs = [_mm256_setzero_si256(); C];
+            for k in first..first + DEPTH {
+                let codes = load_codes(&codes[k]);
+                for c in 0..C {
+                    let x = four_codes(columns.group(c, index), k);
+                    let product = _mm256_maddubs_epi16(codes, x);
+                    pairs[c] = if k == first {
+                        product
+                    } else {
+                        _mm256_add_epi16(pairs[c], product)
+                    };
+                }
+            }
+            let scale = scale(first / 4);
+            for c in 0..C {
+                let sum = _mm256_madd_epi16(pairs[c], scale);
+                total[c] = if first == 0 {
+                    sum
+                } else {
+                    _mm256_add_epi32(total[c], sum)
+                };
+            }
+        }
+        total
+    }
+}
+
 /// One scale, and for `MIN` one minimum, per 32 elements: value = scale * (code - OFFSET) + min.
 ///
 /// `DEPTH` products of code pairs fit 16 bits when added: 8 for 4-bit codes, 4 for 5-bit codes.
@@ -124,30 +170,8 @@ impl<const DEPTH: usize, const OFFSET: i16, const MIN: bool> Group for Coarse<DE
     ) {
         // SAFETY: the caller has AVX2 and FMA, and the columns have this group.
         unsafe {
-            let mut total = [_mm256_setzero_si256(); C];
-            for first in (0..8).step_by(DEPTH) {
-                let mut pairs = [_mm256_setzero_si256(); C];
-                for k in first..first + DEPTH {
-                    let codes = load_codes(&self.codes[k]);
-                    for c in 0..C {
-                        let product =
-                            _mm256_maddubs_epi16(codes, four_codes(columns.group(c, index), k));
-                        pairs[c] = if k == first {
-                            product
-                        } else {
-                            _mm256_add_epi16(pairs[c], product)
-                        };
-                    }
-                }
-                for c in 0..C {
-                    let sum = _mm256_madd_epi16(pairs[c], _mm256_set1_epi16(1));
-                    total[c] = if first == 0 {
-                        sum
-                    } else {
-                        _mm256_add_epi32(total[c], sum)
-                    };
-                }
-            }
+            let mut total =
+                code_sums::<DEPTH, C>(&self.codes, columns, index, |_| _mm256_set1_epi16(1));
             let (scale, min) = (load_floats(&self.scale), load_floats(&self.min));
             for c in 0..C {
                 let group = columns.group(c, index);
@@ -230,6 +254,39 @@ pub(crate) struct Fine<const DEPTH: usize, const MIN: bool> {
     pub d_min: [f32; ROWS],
 }
 
+impl<const DEPTH: usize, const MIN: bool> Fine<DEPTH, MIN> {
+    /// Sets the scales of group `index` of a block, which stand four per vector, one per byte of a lane.
+    ///
+    /// # Safety
+    /// AVX2.
+    #[inline(always)]
+    pub unsafe fn set_scales(&mut self, index: usize, scales: &[__m256i; 4]) {
+        let (scale, first) = (scales[index / 2], 2 * (index % 2) as i32);
+        // SAFETY: registers, and references to as many words.
+        unsafe {
+            for half in 0..2 {
+                let byte = first + half as i32;
+                let words = _mm256_srai_epi16::<8>(high_bytes(scale, byte, byte));
+                store_words(&mut self.scales[half], words);
+            }
+        }
+    }
+
+    /// Sets the shifts of group `index` of a block from bytes laid out as the scales are, times 2^(8 - `DOWN`).
+    ///
+    /// # Safety
+    /// AVX2.
+    #[inline(always)]
+    pub unsafe fn set_shifts<const DOWN: i32>(&mut self, index: usize, bytes: &[__m256i; 4]) {
+        let (bytes, first) = (bytes[index / 2], 2 * (index % 2) as i32);
+        // SAFETY: registers, and a reference to as many words.
+        unsafe {
+            let words = _mm256_srai_epi16::<DOWN>(high_bytes(bytes, first, first + 1));
+            store_words(&mut self.shifts, words);
+        }
+    }
+}
+
 impl<const DEPTH: usize, const MIN: bool> Group for Fine<DEPTH, MIN> {
     const EMPTY: Self = Self {
         codes: [[0; 32]; 8],
@@ -248,31 +305,9 @@ impl<const DEPTH: usize, const MIN: bool> Group for Fine<DEPTH, MIN> {
     ) {
         // SAFETY: the caller has AVX2 and FMA, and the columns have this group.
         unsafe {
-            let mut total = [_mm256_setzero_si256(); C];
-            for first in (0..8).step_by(DEPTH) {
-                let mut pairs = [_mm256_setzero_si256(); C];
-                for k in first..first + DEPTH {
-                    let codes = load_codes(&self.codes[k]);
-                    for c in 0..C {
-                        let product =
-                            _mm256_maddubs_epi16(codes, four_codes(columns.group(c, index), k));
-                        pairs[c] = if k == first {
-                            product
-                        } else {
-                            _mm256_add_epi16(pairs[c], product)
-                        };
-                    }
-                }
-                let scale = load_words(&self.scales[first / 4]);
-                for c in 0..C {
-                    let sum = _mm256_madd_epi16(pairs[c], scale);
-                    total[c] = if first == 0 {
-                        sum
-                    } else {
-                        _mm256_add_epi32(total[c], sum)
-                    };
-                }
-            }
+            let total = code_sums::<DEPTH, C>(&self.codes, columns, index, |half| {
+                load_words(&self.scales[half])
+            });
             let (d, d_min) = (load_floats(&self.d), load_floats(&self.d_min));
             for c in 0..C {
                 let group = columns.group(c, index);
@@ -315,12 +350,32 @@ pub(crate) trait Unpack {
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group);
 }
 
-/// Writes a tile of the product: the body of each type's kernel.
+/// The kernel of a type that unpacks to panels.
+pub(crate) const fn kernel<T: Unpack>(ty: TensorType) -> ProductKernel {
+    ProductKernel {
+        ty,
+        run: run::<T>,
+        row_step: ROWS,
+    }
+}
+
+fn run<T: Unpack>(of: &Product<'_>, tile: &mut RowTile<'_>) {
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn inner<T: Unpack>(of: &Product<'_>, tile: &mut RowTile<'_>) {
+        // SAFETY: this function enables the instruction set; the caller's lengths fit.
+        unsafe { product::<T>(of, tile) }
+    }
+    // SAFETY: the tables that hold this kernel are in use only where the CPU has AVX2, FMA and F16C; `matmul` checked
+    // the lengths.
+    unsafe { inner::<T>(of, tile) }
+}
+
+/// Writes a tile of the product.
 ///
 /// # Safety
 /// AVX2, FMA and F16C; the product's lengths fit each other and the tile.
 #[inline(always)]
-pub(crate) unsafe fn product<T: Unpack>(product: &Product<'_>, tile: &mut RowTile<'_>) {
+unsafe fn product<T: Unpack>(product: &Product<'_>, tile: &mut RowTile<'_>) {
     let (rows, columns) = (tile.rows(), tile.columns());
     for first in rows.clone().step_by(ROWS) {
         // Rows past the end repeat the last one; their results are not stored.
@@ -549,232 +604,5 @@ unsafe fn some_columns<G: Group, const C: usize>(
         for c in 0..C {
             out.store(column + c, sums[c]);
         }
-    }
-}
-
-/// 16 bytes at `offset` of each row, as four vectors: vector j holds bytes 4j..4j + 4 of each row in that row's lane.
-///
-/// # Safety
-/// AVX2; the rows have `offset` + 16 bytes.
-#[inline(always)]
-pub(crate) unsafe fn transpose(rows: &BlockRows, offset: usize) -> [__m256i; 4] {
-    // SAFETY: the loads stay inside the 16 bytes of each row.
-    unsafe {
-        let load = |lane: usize| {
-            let low = _mm_loadu_si128(rows[lane].wrapping_add(offset).cast());
-            let high = _mm_loadu_si128(rows[lane + 4].wrapping_add(offset).cast());
-            _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
-        };
-        let (a, b, c, d) = (load(0), load(1), load(2), load(3));
-        let (ab_low, ab_high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
-        let (cd_low, cd_high) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
-        [
-            _mm256_unpacklo_epi64(ab_low, cd_low),
-            _mm256_unpackhi_epi64(ab_low, cd_low),
-            _mm256_unpacklo_epi64(ab_high, cd_high),
-            _mm256_unpackhi_epi64(ab_high, cd_high),
-        ]
-    }
-}
-
-/// 32 bytes at `offset` of each row, as eight vectors (see [`transpose`]).
-///
-/// # Safety
-/// AVX2; the rows have `offset` + 32 bytes.
-#[inline(always)]
-pub(crate) unsafe fn transpose_32(rows: &BlockRows, offset: usize) -> [__m256i; 8] {
-    // SAFETY: both halves are inside the rows.
-    unsafe {
-        let [a, b, c, d] = transpose(rows, offset);
-        let [e, f, g, h] = transpose(rows, offset + 16);
-        [a, b, c, d, e, f, g, h]
-    }
-}
-
-/// The f16 at `offset` of each row.
-///
-/// # Safety
-/// AVX2 and F16C; the rows have `offset` + 2 bytes.
-#[inline(always)]
-pub(crate) unsafe fn half_floats(rows: &BlockRows, offset: usize) -> __m256 {
-    // SAFETY: two bytes of each row, unaligned.
-    unsafe {
-        let half = |lane: usize| {
-            i32::from(
-                rows[lane]
-                    .wrapping_add(offset)
-                    .cast::<u16>()
-                    .read_unaligned(),
-            )
-        };
-        let mut x = _mm_cvtsi32_si128(half(0));
-        x = _mm_insert_epi16::<1>(x, half(1));
-        x = _mm_insert_epi16::<2>(x, half(2));
-        x = _mm_insert_epi16::<3>(x, half(3));
-        x = _mm_insert_epi16::<4>(x, half(4));
-        x = _mm_insert_epi16::<5>(x, half(5));
-        x = _mm_insert_epi16::<6>(x, half(6));
-        x = _mm_insert_epi16::<7>(x, half(7));
-        _mm256_cvtph_ps(x)
-    }
-}
-
-/// Low nibbles.
-///
-/// # Safety
-/// AVX2.
-#[inline(always)]
-pub(crate) unsafe fn low_nibbles(x: __m256i) -> __m256i {
-    // SAFETY: registers only.
-    unsafe { _mm256_and_si256(x, _mm256_set1_epi8(15)) }
-}
-
-/// High nibbles.
-///
-/// # Safety
-/// AVX2.
-#[inline(always)]
-pub(crate) unsafe fn high_nibbles(x: __m256i) -> __m256i {
-    // SAFETY: registers only.
-    unsafe { low_nibbles(_mm256_srli_epi16::<4>(x)) }
-}
-
-/// Stores a code vector.
-///
-/// # Safety
-/// AVX2.
-#[inline(always)]
-pub(crate) unsafe fn store_codes(out: &mut [u8; 32], codes: __m256i) {
-    // SAFETY: a reference to 32 bytes.
-    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), codes) }
-}
-
-/// Stores one float per row.
-///
-/// # Safety
-/// AVX2.
-#[inline(always)]
-pub(crate) unsafe fn store_floats(out: &mut [f32; ROWS], x: __m256) {
-    // SAFETY: a reference to eight floats.
-    unsafe { _mm256_storeu_ps(out.as_mut_ptr(), x) }
-}
-
-/// Stores 16-bit lanes.
-///
-/// # Safety
-/// AVX2.
-#[inline(always)]
-pub(crate) unsafe fn store_words(out: &mut [i16; 2 * ROWS], x: __m256i) {
-    // SAFETY: a reference to 32 bytes.
-    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), x) }
-}
-
-/// A shift count.
-///
-/// # Safety
-/// AVX2.
-#[inline(always)]
-pub(crate) unsafe fn shift(bits: usize) -> __m128i {
-    // SAFETY: registers only.
-    unsafe { _mm_cvtsi32_si128(bits as i32) }
-}
-
-/// The two f16 of each lane, low ones first.
-///
-/// # Safety
-/// AVX2 and F16C.
-#[inline(always)]
-pub(crate) unsafe fn half_float_pairs(x: __m256i) -> (__m256, __m256) {
-    // SAFETY: registers only.
-    unsafe {
-        let low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
-        let halves = _mm256_packus_epi32(low, _mm256_srli_epi32::<16>(x));
-        let halves = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
-        (
-            _mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
-            _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(halves)),
-        )
-    }
-}
-
-/// Bits 4k..4k + 4 of each lane of `high`, each as bit 4 of one byte of its lane.
-///
-/// # Safety
-/// AVX2.
-#[inline(always)]
-pub(crate) unsafe fn fifth_bits(high: __m256i, k: usize) -> __m256i {
-    // SAFETY: registers only.
-    unsafe {
-        // Byte k / 2 of each lane, four times.
-        let byte = (k / 2) as i32 * 0x0101_0101;
-        let lanes = _mm256_setr_epi32(
-            0,
-            0x0404_0404,
-            0x0808_0808,
-            0x0c0c_0c0c,
-            0,
-            0x0404_0404,
-            0x0808_0808,
-            0x0c0c_0c0c,
-        );
-        let bytes = _mm256_shuffle_epi8(high, _mm256_add_epi8(lanes, _mm256_set1_epi32(byte)));
-        let mask = _mm256_set1_epi32(if k.is_multiple_of(2) {
-            0x0804_0201
-        } else {
-            0x8040_2010_u32 as i32
-        });
-        let set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, mask), mask);
-        _mm256_and_si256(set, _mm256_set1_epi8(16))
-    }
-}
-
-/// Bytes `first` and `second` of each lane as the high bytes of its two 16-bit halves, the low bytes zero.
-///
-/// # Safety
-/// AVX2.
-#[inline(always)]
-pub(crate) unsafe fn high_bytes(x: __m256i, first: i32, second: i32) -> __m256i {
-    // SAFETY: registers only.
-    unsafe {
-        // An index with its top bit set gives zero.
-        let lanes = _mm256_setr_epi32(
-            0,
-            0x0400_0400,
-            0x0800_0800,
-            0x0c00_0c00,
-            0,
-            0x0400_0400,
-            0x0800_0800,
-            0x0c00_0c00,
-        );
-        let bytes = _mm256_set1_epi32(0x0080_0080 | first << 8 | second << 24);
-        _mm256_shuffle_epi8(x, _mm256_add_epi32(lanes, bytes))
-    }
-}
-
-/// Scales and minima of the eight groups of `Q4_K` and `Q5_K` from the first 16 bytes of the blocks.
-///
-/// # Safety
-/// AVX2 and F16C.
-#[inline(always)]
-pub(crate) unsafe fn six_bit_scales([d_min, a, b, c]: [__m256i; 4]) -> ([__m256; 8], [__m256; 8]) {
-    // SAFETY: registers only.
-    unsafe {
-        let (d, min) = half_float_pairs(d_min);
-        let min = _mm256_sub_ps(_mm256_setzero_ps(), min);
-        let six = |x| _mm256_and_si256(x, _mm256_set1_epi8(0x3f));
-        let top = |x| _mm256_and_si256(_mm256_srli_epi16::<2>(x), _mm256_set1_epi8(0x30));
-        let scales = [six(a), _mm256_or_si256(low_nibbles(c), top(a))];
-        let mins = [six(b), _mm256_or_si256(high_nibbles(c), top(b))];
-        let byte = |x: [__m256i; 2], index: usize| {
-            let byte = _mm256_srl_epi32(x[index / 4], shift(8 * (index % 4)));
-            _mm256_cvtepi32_ps(_mm256_and_si256(byte, _mm256_set1_epi32(0xff)))
-        };
-        let (mut scale, mut minimum) = ([d; 8], [min; 8]);
-        for index in 0..8 {
-            scale[index] = _mm256_mul_ps(d, byte(scales, index));
-            minimum[index] = _mm256_mul_ps(min, byte(mins, index));
-        }
-        (scale, minimum)
     }
 }

@@ -2,12 +2,14 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Codec, Dot, Encode};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
 use crate::search::AffineSearch;
-use crate::super_block::{encode_affine, pack_nibble_pairs, unpack_nibble_pairs, unpack_scales};
+use crate::super_block::{
+    decode_affine, dot_affine, encode_affine, pack_nibble_pairs, unpack_nibble_pairs,
+};
 use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
 
@@ -67,15 +69,13 @@ impl Block for BlockQ4K {
     const LEN: usize = 256;
 
     fn decode(&self, out: &mut [f32]) {
-        let (d, dmin) = (self.d.to_f32(), self.dmin.to_f32());
-        let (scales, mins) = unpack_scales(&self.scales);
-        for (i, (out, q)) in out
-            .iter_mut()
-            .zip(unpack_nibble_pairs(&self.qs))
-            .enumerate()
-        {
-            *out = d * f32::from(scales[i / 32]) * f32::from(q) - dmin * f32::from(mins[i / 32]);
-        }
+        decode_affine(
+            self.d,
+            self.dmin,
+            &self.scales,
+            &unpack_nibble_pairs(&self.qs),
+            out,
+        );
     }
 
     fn is_finite(&self) -> bool {
@@ -111,26 +111,4 @@ impl Dot for BlockQ4K {
             with,
         )
     }
-}
-
-/// Dot product of eight sub-blocks with scales and minima: the minima meet the sums of the activations.
-pub(crate) fn dot_affine(
-    d: Half,
-    dmin: Half,
-    scales: &[u8; 12],
-    levels: &[u8; 256],
-    with: &BlockQ8K,
-) -> f64 {
-    let (scales, mins) = unpack_scales(scales);
-    let (mut scaled, mut offset) = (0, 0);
-    for (j, (q, y)) in levels
-        .chunks_exact(32)
-        .zip(with.qs.chunks_exact(32))
-        .enumerate()
-    {
-        scaled += i32::from(scales[j]) * dot_i32(q.iter().map(|&q| i32::from(q)), y);
-        offset += i32::from(mins[j]) * (with.sum(2 * j) + with.sum(2 * j + 1));
-    }
-    let y = f64::from(with.scale());
-    f64::from(d.to_f32()) * y * f64::from(scaled) - f64::from(dmin.to_f32()) * y * f64::from(offset)
 }

@@ -8,10 +8,10 @@ use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
 use crate::search::AffineSearch;
 use crate::super_block::{
-    encode_affine, pack_bit_planes, pack_nibble_pairs, unpack_nibble_pairs, unpack_scales,
+    decode_affine, dot_affine, encode_affine, pack_bit_planes, pack_nibble_pairs,
+    unpack_nibble_pairs,
 };
 use crate::types::Q8_K;
-use crate::types::q4_k::dot_affine;
 use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 176 bytes.
@@ -83,11 +83,7 @@ impl Block for BlockQ5K {
     const LEN: usize = 256;
 
     fn decode(&self, out: &mut [f32]) {
-        let (d, dmin) = (self.d.to_f32(), self.dmin.to_f32());
-        let (scales, mins) = unpack_scales(&self.scales);
-        for (i, (out, q)) in out.iter_mut().zip(self.levels()).enumerate() {
-            *out = d * f32::from(scales[i / 32]) * f32::from(q) - dmin * f32::from(mins[i / 32]);
-        }
+        decode_affine(self.d, self.dmin, &self.scales, &self.levels(), out);
     }
 
     fn is_finite(&self) -> bool {
