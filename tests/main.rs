@@ -2,6 +2,8 @@
 
 #[path = "main/containers.rs"]
 mod containers;
+#[path = "main/edit.rs"]
+mod edit;
 #[path = "main/feature.rs"]
 mod feature;
 #[path = "main/fixtures.rs"]

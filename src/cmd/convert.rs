@@ -43,6 +43,9 @@ pub struct Convert {
     /// Check and plan everything, write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Leave room for later edits of the metadata, as in 64KiB
+    #[arg(long, value_name = "SIZE", default_value = "0", hide_default_value = true, value_parser = sizes::parse)]
+    reserve: u64,
     /// Replace an existing output
     #[arg(long, short)]
     force: bool,
@@ -83,6 +86,7 @@ impl Run for Convert {
                 tensor_free_first: self.no_tensor_first_split,
             },
             force: self.force,
+            reserve: self.reserve,
             dry_run: self.dry_run,
             n_threads: self.threads.unwrap_or(0),
             ..ConvertOptions::new(dir)

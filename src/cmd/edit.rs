@@ -13,6 +13,7 @@ use gristmill_gguf::edit::{EditOptions, Editor, Outcome, Plan, Way, sha256_of_fi
 use super::{Invocation, Run};
 use crate::failure::Hint;
 use crate::progress::ProgressLog;
+use crate::sizes;
 use report::Report;
 use request::Request;
 
@@ -29,8 +30,8 @@ pub struct Edit {
     /// Keep the old file as FILE.bak
     #[arg(long)]
     backup: bool,
-    /// Leave room for later edits: bytes, or a number with K or M; 0 for none
-    #[arg(long, value_name = "SIZE", value_parser = room)]
+    /// Leave room for later edits, as in 64KiB; 0 for none
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     reserve: Option<u64>,
     /// Show what would change, and how, and write nothing
     #[arg(long)]
@@ -49,21 +50,6 @@ pub struct Edit {
     verbose: bool,
 }
 
-/// A number of bytes, with K or M for 1024 or 1024 × 1024 of them.
-pub(super) fn room(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['K', 'k']) {
-        Some(digits) => (digits, 1 << 10),
-        None => match text.strip_suffix(['M', 'm']) {
-            Some(digits) => (digits, 1 << 20),
-            None => (text, 1),
-        },
-    };
-    let number: Option<u64> = digits.parse().ok();
-    number
-        .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| "a number of bytes, or one with K or M".to_owned())
-}
-
 impl Run for Edit {
     const NAME: &'static str = "edit";
     const ABOUT: &'static str =
@@ -72,7 +58,7 @@ impl Run for Edit {
         gristmill edit model.gguf --set x.count=u32:5 --rename general.url=general.homepage --remove general.doi
         gristmill edit model.gguf --chat-template-file template.jinja --eos '<|im_end|>' --backup
         gristmill edit model.gguf --set-array general.tags=str:'[\"chat\",\"small\"]' --output tagged.gguf
-        gristmill edit model.gguf --reserve 64K";
+        gristmill edit model.gguf --reserve 64KiB";
 
     fn more_help() -> String {
         "\n\nTYPE is one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool str; without it the value keeps the type that \
@@ -136,11 +122,11 @@ fn apply(plan: &Plan) -> anyhow::Result<Outcome> {
         });
     }
     plan.apply(&mut |bytes| log.event(&Event::Written { bytes }))
-        .map_err(with_room_for_copy)
+        .map_err(with_remedy)
 }
 
 /// A folder that cannot be written to has a remedy here that other commands do not have.
-fn with_room_for_copy(error: gristmill_gguf::Error) -> anyhow::Error {
+fn with_remedy(error: gristmill_gguf::Error) -> anyhow::Error {
     match &error {
         gristmill_gguf::Error::Io { source, .. }
             if source.kind() == std::io::ErrorKind::PermissionDenied =>

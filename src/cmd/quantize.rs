@@ -12,6 +12,7 @@ use gristmill_gguf::{Value, shard_prefix};
 use super::{Invocation, Run};
 use crate::failure::Hint;
 use crate::progress::ProgressLog;
+use crate::sizes;
 
 /// Arguments of `quantize`.
 #[derive(clap::Args)]
@@ -50,6 +51,9 @@ pub struct Quantize {
     /// Plan and show sizes, write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Leave room for later edits of the metadata, as in 64KiB
+    #[arg(long, value_name = "SIZE", default_value = "0", hide_default_value = true, value_parser = sizes::parse)]
+    reserve: u64,
     /// Replace an existing output
     #[arg(long)]
     force: bool,
@@ -152,6 +156,7 @@ impl Run for Quantize {
             metadata: self.override_kv,
             dry_run: self.dry_run,
             force: self.force,
+            reserve: self.reserve,
             n_threads: words.n_threads,
             input: words.input.into(),
             output: if self.keep_split {

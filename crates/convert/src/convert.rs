@@ -40,6 +40,8 @@ pub struct ConvertOptions {
     pub limits: ShardLimits,
     /// Replace an existing output.
     pub force: bool,
+    /// Room for later edits of the metadata, in bytes.
+    pub reserve: u64,
     /// Plan everything, write nothing.
     pub dry_run: bool,
     /// Threads; 0 for as many as the machine has.
@@ -58,6 +60,7 @@ impl ConvertOptions {
             overrides: None,
             limits: ShardLimits::default(),
             force: false,
+            reserve: 0,
             dry_run: false,
             n_threads: 0,
         }
@@ -162,10 +165,11 @@ pub fn convert(
         force: options.force,
         inputs: checkpoint.inputs(),
         pad_head: files.len() > 1,
+        reserve: options.reserve,
         ..WriteOptions::default()
     };
-    for file in &files {
-        let bytes = file.size(&write_options)?;
+    for (number, file) in files.iter().enumerate() {
+        let bytes = file.size(&write_options.of_file(number))?;
         report
             .files
             .push((file.path.clone(), file.tensors.len(), bytes));

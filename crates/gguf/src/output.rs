@@ -29,6 +29,17 @@ pub struct WriteOptions {
     pub reserve: u64,
 }
 
+impl WriteOptions {
+    /// The options for file `number` (from 0) of a set: only the first has metadata to edit, and so
+    /// room for that.
+    pub fn of_file(&self, number: usize) -> WriteOptions {
+        WriteOptions {
+            reserve: if number == 0 { self.reserve } else { 0 },
+            ..self.clone()
+        }
+    }
+}
+
 /// A file that is written under a temporary name in its folder and gets its own name when it is
 /// complete. Dropped before [`OutputFile::commit`], it leaves nothing behind.
 ///

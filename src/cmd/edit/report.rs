@@ -74,7 +74,8 @@ impl Report<'_> {
         };
         match self.plan.way() {
             Way::InPlace => format!(
-                "in place: {verb} {n_bytes} of {before} bytes; the tensor data stays where it is"
+                "in place: {verb} {n_bytes} bytes, undo file included; the file keeps its {before} bytes, and the \
+                 tensor data its place"
             ),
             Way::Rewrite { reason } => {
                 format!("a new file: {verb} {after} bytes (before: {before}), as {reason}")

@@ -391,7 +391,7 @@ fn token(name: &str, text: &str, metadata: &Metadata) -> anyhow::Result<Edit> {
             let near: Vec<String> = near.iter().map(|token| format!("{token:?}")).collect();
             Err(match near.is_empty() {
                 true => error,
-                false => error.context(Hint::new(format!("the nearest are {}", near.join(", ")))),
+                false => error.context(Hint::new(format!("near it: {}", near.join(", ")))),
             })
         }
         None => bail!("the file has no vocabulary to find {text:?} in"),

@@ -57,6 +57,8 @@ pub struct QuantizeOptions {
     pub keep_split: bool,
     /// Replace an existing output.
     pub force: bool,
+    /// Room for later edits of the metadata, in bytes.
+    pub reserve: u64,
     /// Threads; 0 for as many as the machine has.
     pub n_threads: usize,
     /// Bytes of a slab of decoded rows; 0 for the default.
@@ -82,6 +84,7 @@ impl QuantizeOptions {
             dry_run: false,
             keep_split: false,
             force: false,
+            reserve: 0,
             n_threads: 0,
             slab_bytes: 0,
         }
@@ -132,11 +135,12 @@ pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Qua
             .map(|shard| shard.path().to_owned())
             .collect(),
         pad_head: options.keep_split && model.shards().len() > 1,
+        reserve: options.reserve,
         ..WriteOptions::default()
     };
     let files = files(options, &model, &views, metadata, layout)?;
-    for file in &files {
-        let bytes = file.size(&write_options)?;
+    for (number, file) in files.iter().enumerate() {
+        let bytes = file.size(&write_options.of_file(number))?;
         report.file_bytes = report.file_bytes.saturating_add(bytes);
         report
             .files

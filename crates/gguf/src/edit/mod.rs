@@ -10,6 +10,7 @@
 //! mean nothing, grows and shrinks against the edits. [`crate::WriteOptions::reserve`] writes it
 //! into new files.
 
+mod backup;
 mod danger;
 mod digest;
 mod draft;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::backup::Backup;
 use super::draft::{Change, Draft};
 use super::reserve::{RESERVED_KEY, fill};
 use super::rewrite::Piece;
@@ -271,7 +272,10 @@ impl Editor {
         let wanted = options.reserve;
         let room = filled.room();
         if wanted.is_some_and(|wanted| room < wanted || wanted == 0 && !filled.is_padding()) {
-            return Some("the room for later edits is to be another".to_owned());
+            return Some(match wanted {
+                Some(0) => "the room for later edits is to go".to_owned(),
+                _ => format!("its header has room for {room} bytes more"),
+            });
         }
         draft.fill(filled);
         None
@@ -399,19 +403,26 @@ impl Plan {
     /// [`Plan::apply`] in place; `step` is called between any two steps.
     pub(super) fn replace_header(&self, step: &mut dyn FnMut()) -> Result<Outcome> {
         let mut file = rewrite::open_for_change(&self.real)?;
+        // Before the lock, since a large file takes its time.
+        let backup = Backup::copy(self.backup, &self.real)?;
         // Where there are no locks, the undo file itself keeps a second editor out.
         lock::to_write(&file, &self.real)?;
         rewrite::check_unchanged(self, &mut file)?;
-        let backup = self
-            .backup
-            .then(|| rewrite::copy_to_backup(&self.real))
-            .transpose()?;
-        let written = in_place::replace_header(&self.real, &mut file, &self.old, &self.new, step)?;
-        Ok(Outcome {
-            path: self.real.clone(),
-            bytes_written: written,
-            backup,
-        })
+        let written = in_place::replace_header(&self.real, &mut file, &self.old, &self.new, step);
+        match written {
+            Ok(bytes_written) => Ok(Outcome {
+                path: self.real.clone(),
+                bytes_written,
+                backup: backup.keep(),
+            }),
+            Err(error) => {
+                if matches!(error, Error::Unrestored { .. }) {
+                    // The file is not whole; all the better that there is a copy.
+                    backup.keep();
+                }
+                Err(error)
+            }
+        }
     }
 }
 

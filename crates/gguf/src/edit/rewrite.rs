@@ -1,10 +1,11 @@
-//! Writing a new file with the new header and the old data, and keeping the old file.
+//! Writing a new file with the new header and the old data.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::backup::Backup;
 use super::plan::{Outcome, Plan};
 use super::{lock, undo};
 use crate::error::{Error, Result};
@@ -95,22 +96,21 @@ pub(super) fn rewrite(plan: &Plan, progress: &mut dyn FnMut(u64)) -> Result<Outc
         File::open(&plan.real).map_err(|source| Error::io(&plan.real, "open the file", source))?;
     write_all(plan, &mut source, &mut out, progress)
         .map_err(|source| Error::io(target, "write", source))?;
-    // Under the lock, so that of two edits at once the second one is not lost.
-    lock::to_write(&source, &plan.real)?;
-    check_unchanged(plan, &mut source)?;
-    let mut backup = None;
     if replaces {
         keep_mode(&source, out.file())
             .map_err(|source| Error::io(target, "keep the mode of the file", source))?;
-        if plan.backup {
-            backup = Some(link_to_backup(&plan.real)?);
-        }
     }
+    // On the disk before the lock, since a large file takes its time.
+    let out = out.stage()?;
+    // Under the lock, so that of two edits at once the second one is not lost.
+    lock::to_write(&source, &plan.real)?;
+    check_unchanged(plan, &mut source)?;
+    let backup = Backup::link(plan.backup && replaces, &plan.real)?;
     out.commit()?;
     Ok(Outcome {
         path: target.clone(),
         bytes_written: size,
-        backup,
+        backup: backup.keep(),
     })
 }
 
@@ -141,7 +141,7 @@ fn write_all(
 }
 
 /// Mode and, where that is allowed, owner of the old file.
-fn keep_mode(from: &File, to: &File) -> io::Result<()> {
+pub(super) fn keep_mode(from: &File, to: &File) -> io::Result<()> {
     let about = from.metadata()?;
     #[cfg(unix)]
     {
@@ -153,38 +153,4 @@ fn keep_mode(from: &File, to: &File) -> io::Result<()> {
         }
     }
     to.set_permissions(about.permissions())
-}
-
-fn backup_path(path: &Path) -> Result<PathBuf> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".bak");
-    let backup = path.with_file_name(name);
-    if fs::symlink_metadata(&backup).is_ok() {
-        return Err(Error::OutputExists { path: backup });
-    }
-    Ok(backup)
-}
-
-/// The old file under a second name, which the new file leaves alone; a copy where there are no
-/// links.
-fn link_to_backup(path: &Path) -> Result<PathBuf> {
-    let backup = backup_path(path)?;
-    match fs::hard_link(path, &backup) {
-        Ok(()) => Ok(backup),
-        Err(_) => copy_to_backup(path),
-    }
-}
-
-/// A copy with bytes of its own, as a header is about to be overwritten. (The system shares the
-/// blocks where the file system can.)
-pub(super) fn copy_to_backup(path: &Path) -> Result<PathBuf> {
-    let backup = backup_path(path)?;
-    let error = |source| Error::io(&backup, "copy the file", source);
-    let mut source = File::open(path).map_err(|source| Error::io(path, "open the file", source))?;
-    let size = source.metadata().map_err(error)?.len();
-    let out = OutputFile::create(&backup, size, &WriteOptions::default())?;
-    io::copy(&mut source, &mut out.file()).map_err(error)?;
-    keep_mode(&source, out.file()).map_err(error)?;
-    out.commit()?;
-    Ok(backup)
 }

@@ -1,0 +1,383 @@
+//! `edit`: what it prints and refuses, and that a kill at any moment leaves a model that can be used.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use gristmill_gguf::{File, Metadata, TensorPlan, Value, WriteOptions, Writer};
+use insta::assert_snapshot;
+
+use crate::harness::Workplace;
+
+/// A small model with a vocabulary, and room for edits.
+fn small(place: &Workplace) -> PathBuf {
+    let path = place.path("model.gguf");
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "llama");
+    metadata.set("general.name", "small");
+    metadata.set("general.tags", vec!["one".to_owned()]);
+    metadata.set("llama.block_count", 2u32);
+    metadata.set("x.bytes", vec![1u8, 2, 255]);
+    let tokens = ["<s>", "</s>", "a", "<|im_end|>", "b"].map(str::to_owned);
+    metadata.set("tokenizer.ggml.tokens", tokens.to_vec());
+    metadata.set("tokenizer.ggml.eos_token_id", 1u32);
+    let tensor = TensorPlan {
+        name: "w".to_owned(),
+        dims: vec![16],
+        ty: gristmill_quant::F32,
+    };
+    let options = WriteOptions {
+        reserve: 512,
+        ..WriteOptions::default()
+    };
+    let mut writer = Writer::create(&path, &metadata, &[tensor], &options).expect("a writer");
+    writer.write(&[7; 64]).expect("the data");
+    writer.finish().expect("a file");
+    path
+}
+
+fn value(path: &Path, key: &str) -> Option<Value> {
+    let file = File::open(path).expect("the file opens");
+    file.metadata().get(key).cloned()
+}
+
+#[test]
+fn an_edit_is_shown_and_then_made() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let before = fs::read(&path).expect("the file");
+    let line = "gristmill edit model.gguf --set general.name=a:b --add x.n=u8:7 --rename general.tags=general.labels \
+                --remove x.bytes";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let dry = place.run_words(&[&words[..], &["--dry-run"]].concat());
+    assert_snapshot!(dry, @r#"
+    exit: 0
+    --- stdout
+    - x.bytes: ARRAY of UINT8 [1, 2, 255] (3)
+    > general.labels: was general.tags
+    ~ general.name: "small" -> "a:b"
+    + x.n: UINT8 7
+    in place: would write 1976 bytes, undo file included; the file keeps its 1024 bytes, and the tensor data its place
+    room for later edits: 540 bytes
+    header before: sha256 30fe0bdeb168161768c0076589453b8e83102fd752928522263abb26ef03500f (960 bytes)
+    header after:  sha256 3eb04a3e5a25367b6292d6927145f50697998facedb2104252de19da9c7a4f0b (960 bytes)
+    "#);
+    assert_eq!(fs::read(&path).expect("the file"), before);
+    let done = place.run_words(&words);
+    assert_eq!(done, dry.replace("would write", "wrote"));
+    assert_eq!(value(&path, "general.name"), Some("a:b".into()));
+    assert_eq!(value(&path, "x.n"), Some(Value::U8(7)));
+    assert_eq!(place.files(), ["model.gguf"]);
+    assert_eq!(
+        fs::metadata(&path).expect("the file").len(),
+        before.len() as u64
+    );
+}
+
+#[test]
+fn the_json_report_says_the_same() {
+    let place = Workplace::new();
+    small(&place);
+    let line = "gristmill edit model.gguf --set-array general.tags=[\"x\",\"y\"] --eos <|im_end|> --json --hash --backup";
+    let output = place
+        .command("gristmill")
+        .args(line.split(' ').skip(1))
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", place.show(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(report["way"], "in place");
+    assert_eq!(report["dry_run"], false);
+    assert_eq!(
+        report["changes"][0]["after"]["preview"],
+        serde_json::json!(["x", "y"])
+    );
+    assert_eq!(report["changes"][1]["key"], "tokenizer.ggml.eos_token_id");
+    assert_eq!(
+        report["changes"][1]["after"],
+        serde_json::json!({ "type": "UINT32", "value": 3 })
+    );
+    let sum = |when: &str| report["file_sha256"][when].as_str().map(str::len);
+    assert_eq!((sum("before"), sum("after")), (Some(64), Some(64)));
+    assert_eq!(place.files(), ["model.gguf", "model.gguf.bak"]);
+}
+
+#[test]
+fn values_come_from_files_json_and_the_reference_flags() {
+    let place = Workplace::new();
+    let path = small(&place);
+    place.write("t.jinja", "{{ messages }}\r\n\u{2581}");
+    place.write(
+        "more.json",
+        r#"{"general.name": "from json", "x.f": {"type": "f32", "value": 0.5}, "x.bytes": [9]}"#,
+    );
+    let run = |line: &str| {
+        let shown = place.run(line);
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+    };
+    run(
+        "gristmill edit model.gguf --set-json more.json --chat-template-file t.jinja --set-file x.text=t.jinja",
+    );
+    let template = || value(&path, "tokenizer.chat_template");
+    assert_eq!(template(), Some("{{ messages }}\r\n\u{2581}".into()));
+    assert_eq!(value(&path, "x.text"), template());
+    assert_eq!(value(&path, "x.f"), Some(0.5f32.into()));
+    assert_eq!(value(&path, "x.bytes"), Some(vec![9u8].into()));
+    run("gristmill edit model.gguf --general-name other --general-description d --remove-metadata x.f --pre-tokenizer qwen2 \
+         --special-token bos <s> --special-token-by-id eot 3 --pad b"
+        .replace("         ", "").as_str());
+    assert_eq!(value(&path, "general.name"), Some("other".into()));
+    assert_eq!(value(&path, "tokenizer.ggml.pre"), Some("qwen2".into()));
+    assert_eq!(
+        value(&path, "tokenizer.ggml.bos_token_id"),
+        Some(0u32.into())
+    );
+    assert_eq!(
+        value(&path, "tokenizer.ggml.eot_token_id"),
+        Some(3u32.into())
+    );
+    assert_eq!(
+        value(&path, "tokenizer.ggml.padding_token_id"),
+        Some(4u32.into())
+    );
+    place.write(
+        "tokenizer_config.json",
+        r#"{"chat_template": [{"name": "default", "template": "A"}, {"name": "tool use", "template": "B"}]}"#,
+    );
+    run("gristmill edit model.gguf --chat-template-config tokenizer_config.json");
+    assert_eq!(template(), Some("A".into()));
+    assert_eq!(
+        value(&path, "tokenizer.chat_template.tool_use"),
+        Some("B".into())
+    );
+    assert_eq!(
+        value(&path, "tokenizer.chat_templates"),
+        Some(vec!["tool_use".to_owned()].into())
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_its_remedy() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let before = fs::read(&path).expect("the file");
+    assert_snapshot!(place.run("gristmill edit model.gguf"), @r#"
+    exit: 2
+    --- stderr
+    error: nothing to change: give --set, --add, --rename, --remove or another edit
+
+    Usage: gristmill edit [OPTIONS] <FILE>
+
+    For more information, try '--help'.
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --set llama.block_count=3 --remove tokenizer.ggml.tokens"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: refused: "tokenizer.ggml.tokens" says how text becomes tokens; "llama.block_count" is a hyperparameter of the model
+    hint: if you are sure, give `--force`; `--dry-run --force` shows the change, and `--backup` keeps the old file
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --set x.new=3"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: metadata key "x.new" is new, and its type is not given
+    hint: put a type in front of the value, as in x.new=str:text
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --set llama.block_count=-3 --force"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: metadata key "llama.block_count": -3 does not fit in UINT32
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --remove x.none"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: metadata key "x.none" cannot be changed: it is not there
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --eos im_end"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: no token of the vocabulary is "im_end"
+    hint: near it: "<|im_end|>"
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --special-token end a"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: "end" is no special token
+    hint: one of bos, cls, eom, eos, eot, fim_mid, fim_pad, fim_pre, fim_rep, fim_sep, fim_suf, mask, middle, pad, padding, prefix, sep, seperator, suffix, unk, unknown
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --set-array x.new=u8:[1,256]"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: metadata key "x.new": 256 does not fit in UINT8
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --general-name x --output model.gguf"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: is the same file as the input model.gguf
+    hint: choose another name: an input is never overwritten
+    "#);
+    assert_eq!(fs::read(&path).expect("the file"), before);
+    assert_eq!(place.files(), ["model.gguf"]);
+}
+
+#[test]
+fn a_cut_edit_is_put_right_by_any_command_or_refused() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let before = fs::read(&path).expect("the file");
+    // An undo file that is none: nothing is believed, nothing is touched.
+    place.write("model.gguf.edit-undo", "GMILLUND but not really");
+    for line in [
+        "gristmill inspect model.gguf",
+        "gristmill tokenize -m model.gguf -p a",
+        "gristmill quantize model.gguf out.gguf Q8_0",
+        "gristmill edit model.gguf --general-name x",
+        "gristmill run -m model.gguf -p a",
+    ] {
+        let shown = place.run(line);
+        assert!(shown.starts_with("exit: 1\n--- stderr\nerror: "), "{shown}");
+        assert!(
+            shown.contains("model.gguf.edit-undo") && shown.contains("\nhint: "),
+            "{shown}"
+        );
+    }
+    assert_eq!(fs::read(&path).expect("the file"), before);
+    assert_eq!(place.files(), ["model.gguf", "model.gguf.edit-undo"]);
+}
+
+/// A model whose header has several megabytes, so that there is something to cut short.
+fn large(path: &Path) {
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "llama");
+    metadata.set("general.name", "before");
+    let tokens: Vec<String> = (0..400_000).map(|id| format!("token {id}")).collect();
+    metadata.set("tokenizer.ggml.tokens", tokens);
+    let tensor = TensorPlan {
+        name: "w".to_owned(),
+        dims: vec![1 << 18],
+        ty: gristmill_quant::F32,
+    };
+    let options = WriteOptions {
+        reserve: 4096,
+        ..WriteOptions::default()
+    };
+    let mut writer = Writer::create(path, &metadata, &[tensor], &options).expect("a writer");
+    writer.write(&vec![3; 1 << 20]).expect("the data");
+    writer.finish().expect("a file");
+}
+
+/// How many kills to try for each way of editing: `GRISTMILL_KILLS`, or a few.
+fn n_kills() -> u32 {
+    let asked = std::env::var("GRISTMILL_KILLS").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(20)
+}
+
+/// Moments spread evenly over the time that an edit takes, by a sequence that never repeats.
+fn moments(whole: Duration) -> impl Iterator<Item = Duration> {
+    (1..=n_kills()).map(move |n| whole.mul_f64((f64::from(n) * 0.618_033_988_75).fract() * 1.1))
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_the_old_file_or_the_new_one() {
+    // A value that moves everything behind it, in place; and one that needs a new file.
+    let long = "x".repeat(1 << 20);
+    for (name, in_place) in [("a name of another length", true), (long.as_str(), false)] {
+        let place = Workplace::new();
+        let path = place.path("model.gguf");
+        large(&path);
+        let before = fs::read(&path).expect("the file");
+        fs::write(place.path("name"), name).expect("the name");
+        let edit = || {
+            place
+                .command("gristmill")
+                .args(["edit", "model.gguf", "--set-file", "general.name=name"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("it starts")
+        };
+        // The shortest of a few, so that most kills come before the end.
+        let timed = |_| {
+            fs::write(&path, &before).expect("the file");
+            let start = Instant::now();
+            assert!(edit().wait().expect("it ends").success());
+            start.elapsed()
+        };
+        let whole = (0..4).map(timed).min().unwrap_or_default();
+        let after = fs::read(&path).expect("the file");
+        assert_eq!(after.len() == before.len(), in_place);
+        let (mut n_old, mut n_new, mut n_restored) = (0, 0, 0);
+        for moment in moments(whole) {
+            fs::write(&path, &before).expect("the file");
+            let mut child = edit();
+            std::thread::sleep(moment);
+            child.kill().expect("it can be killed");
+            child.wait().expect("it ends");
+            let output = place
+                .command("gristmill")
+                .args(["inspect", "model.gguf"])
+                .output();
+            let output = output.expect("it runs");
+            assert!(
+                output.status.success(),
+                "{moment:?}: {}",
+                place.show(&output)
+            );
+            n_restored += u32::from(String::from_utf8_lossy(&output.stderr).contains("note: "));
+            let found = fs::read(&path).expect("the file");
+            assert!(
+                found == before || found == after,
+                "{moment:?}: neither old nor new"
+            );
+            n_old += u32::from(found == before);
+            n_new += u32::from(found == after);
+            // What a kill leaves has a name that nothing takes for a model.
+            for left in place.files() {
+                assert!(
+                    ["model.gguf", "name"].contains(&&*left) || left.ends_with(".gguf.part"),
+                    "{left}"
+                );
+                if left.ends_with(".part") {
+                    fs::remove_file(place.path(&left)).expect("it can be removed");
+                }
+            }
+        }
+        println!("{n_old} old, {n_new} new, {n_restored} put right; one edit takes {whole:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_but_the_old_file_or_the_new_one() {
+    let place = Workplace::new();
+    let path = place.path("model.gguf");
+    large(&path);
+    let before = fs::read(&path).expect("the file");
+    fs::write(place.path("name"), "x".repeat(1 << 20)).expect("the name");
+    for wait in [20, 60, 120] {
+        fs::write(&path, &before).expect("the file");
+        let mut child = place
+            .command("gristmill")
+            .args(["edit", "model.gguf", "--set-file", "general.name=name"])
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        std::thread::sleep(Duration::from_millis(wait));
+        let id = child.id().to_string();
+        // It may be done already.
+        let _ = std::process::Command::new("kill")
+            .args(["-INT", &id])
+            .status();
+        let mut errors = String::new();
+        let stderr = child.stderr.as_mut().expect("it is piped");
+        stderr.read_to_string(&mut errors).expect("it can be read");
+        let status = child.wait().expect("it ends");
+        let new_name = value(&path, "general.name") != Some("before".into());
+        assert!(
+            new_name == status.success() || status.code() == Some(130),
+            "{status:?} {errors}"
+        );
+        assert_eq!(place.files(), ["model.gguf", "name"]);
+    }
+}
