@@ -528,8 +528,8 @@ fn n_kills() -> u32 {
     asked.and_then(|text| text.parse().ok()).unwrap_or(20)
 }
 
-/// Starts a command line and kills it after a while. Whether it was still running.
-fn killed(place: &Workplace, line: &str, after: Duration) -> bool {
+/// Starts a command line and sends a signal after a while. Whether that ended it.
+fn stopped(place: &Workplace, line: &str, after: Duration, signal: &str) -> bool {
     let words: Vec<&str> = line.split(' ').collect();
     let mut child = place
         .command(words[0])
@@ -539,9 +539,12 @@ fn killed(place: &Workplace, line: &str, after: Duration) -> bool {
         .spawn()
         .expect("the binary starts");
     std::thread::sleep(after);
-    let _ = child.kill();
+    let _ = std::process::Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .stderr(std::process::Stdio::null())
+        .status();
     let status = child.wait().expect("it has ended");
-    status.code().is_none()
+    !status.success()
 }
 
 #[test]
@@ -572,12 +575,14 @@ fn killed_at_any_moment_inputs_are_intact_and_no_output_is_partial() {
             .collect();
         clean(&place);
         let mut n_midway = 0;
-        for _ in 0..n_kills() {
+        for round in 0..n_kills() {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             let share = (state >> 40) as f64 / (1u64 << 24) as f64;
-            n_midway += u32::from(killed(&place, line, whole.mul_f64(share)));
+            // Every fourth time Ctrl-C, after which nothing at all is left.
+            let signal = if round % 4 == 3 { "-INT" } else { "-KILL" };
+            n_midway += u32::from(stopped(&place, line, whole.mul_f64(share), signal));
             for (name, bytes) in &inputs {
                 assert!(read(&place, name) == *bytes, "{line}: {name} was changed");
             }
@@ -587,6 +592,13 @@ fn killed_at_any_moment_inputs_are_intact_and_no_output_is_partial() {
                 let (_, bytes) = whole.unwrap_or_else(|| panic!("{line}: left {name}"));
                 assert!(read(&place, name) == *bytes, "{line}: {name} is partial");
             }
+            let n_parts = place
+                .files()
+                .iter()
+                .filter(|name| name.ends_with(".part"))
+                .count();
+            // Before its handler stands, Ctrl-C is a kill, but nothing is begun by then either.
+            assert!(signal == "-KILL" || n_parts == 0, "{line}: left a part");
             // A set without its first file is whole to nobody.
             assert!(
                 there.len() == expected.len() || !there.contains(&expected[0].0),
@@ -594,7 +606,7 @@ fn killed_at_any_moment_inputs_are_intact_and_no_output_is_partial() {
             );
             clean(&place);
         }
-        println!("{line}: killed midway {n_midway} of {} times", n_kills());
+        println!("{line}: stopped midway {n_midway} of {} times", n_kills());
     }
 }
 

@@ -11,7 +11,7 @@ use crate::parallel;
 use crate::source::Source;
 
 /// Elements that one job compares: whole blocks of every type.
-const JOB_ELEMENTS: u64 = 1 << 20;
+const JOB_ELEMENTS: u64 = 1 << 19;
 
 /// How the content of two tensors of the same dimensions differs.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +113,7 @@ impl Job<'_> {
     fn read(&self, tensor: Stored<'_>) -> Result<Vec<u8>> {
         let ty = tensor.info.ty;
         let bytes = |n: u64| n / ty.block_len() as u64 * ty.block_bytes() as u64;
-        // The whole tensor was checked to lie inside the file; a job is at most 8 MiB of it.
+        // The whole tensor was checked to lie inside the file; a job is at most 4 MiB of it.
         let start = tensor.file.data_offset() + tensor.info.offset + bytes(self.start);
         let mut out = vec![0; bytes(self.n) as usize];
         Source::of(tensor.file)?.read_at(start, &mut out)?;

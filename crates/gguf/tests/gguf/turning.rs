@@ -142,3 +142,18 @@ fn what_cannot_be_turned_is_named() {
     assert!(matches!(error, Error::OutputIsInput { .. }), "{error}");
     assert!(!path("out.gguf").exists());
 }
+
+#[test]
+fn b19_the_types_of_the_reference_are_turned_as_it_turns_them() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/byte_order");
+    let folder = tempfile::tempdir().unwrap();
+    for (from, to, endian) in [
+        ("little.bin", "big.bin", Endian::Big),
+        ("big.bin", "little.bin", Endian::Little),
+    ] {
+        let output = folder.path().join(to);
+        turn(&fixtures.join(from), &output, endian).unwrap();
+        let expected = std::fs::read(fixtures.join(to)).unwrap();
+        assert!(std::fs::read(&output).unwrap() == expected, "{from}");
+    }
+}
