@@ -365,7 +365,12 @@ fn hashes_are_printed_and_checked() {
         codes,
         [Some("exit: 4".to_owned()), Some("exit: 5".to_owned())]
     );
-    assert_snapshot!(place.run("gristmill hash --check words model.gguf"), @"");
+    assert_snapshot!(place.run("gristmill hash --check words model.gguf"), @r"
+    exit: 1
+    --- stderr
+    error: words: holds no hash of a known kind
+    hint: a list has lines such as `sha256 HASH NAME`, or those of sha256sum; `gristmill hash` writes one
+    ");
 }
 
 #[test]
