@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 /// Single-dash flags of several letters and their long form, in alphabetical order. One table for all commands: a
 /// spelling means the same everywhere.
 const FLAGS: &[(&str, &str)] = &[
+    ("-bf", "--binary-file"),
     ("-cmoe", "--cpu-moe"),
     ("-cnv", "--conversation"),
     ("-co", "--color"),
@@ -25,6 +26,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("-nkvo", "--no-kv-offload"),
     ("-no-cnv", "--no-conversation"),
     ("-ot", "--override-tensor"),
+    ("-rea", "--reasoning"),
     ("-sm", "--split-mode"),
     ("-sp", "--special"),
     ("-st", "--single-turn"),

@@ -41,7 +41,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(Exit(code)) = error.downcast_ref() {
         return ExitCode::from(*code);
     }
-    let hint = hint(error);
+    let mut hint = hint(error);
     let mut causes: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {
         if hint.as_ref() == Some(&cause) {
@@ -58,9 +58,14 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
             causes.push(cause);
         }
     }
-    eprintln!("error: {}", printable(&causes.join(": ")));
+    if error.is::<io::Error>() && error.chain().count() == 1 {
+        // Errors of files come with the file's name; what comes without one is standard output.
+        causes.insert(0, "standard output cannot be written".into());
+        hint = Some("free some space where it leads to, or send it elsewhere".into());
+    }
+    say!("error: {}", printable(&causes.join(": ")));
     if let Some(hint) = hint {
-        eprintln!("hint: {}", printable(&hint));
+        say!("hint: {}", printable(&hint));
     }
     ExitCode::FAILURE
 }

@@ -74,7 +74,7 @@ impl GpuFlags {
             || self.kv_offload
             || self.no_kv_offload;
         if asks {
-            eprintln!(
+            say!(
                 "note: no GPU backend is built in; the GPU flags change nothing, everything runs on the CPU"
             );
         }

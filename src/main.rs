@@ -1,12 +1,17 @@
 //! `gristmill`: the GGUF toolchain. This file finds the command, parses its arguments and turns its result into
 //! an exit code; everything a command does lives in `cmd/<command>.rs`, one library call each.
 
+#[macro_use]
+mod say;
+
 mod arguments;
 mod cmd;
 mod escapes;
 mod failure;
 mod gpu;
 mod interrupt;
+mod memory;
+mod numbers;
 mod progress;
 mod sizes;
 mod version;
@@ -17,10 +22,15 @@ use std::process::ExitCode;
 
 use cmd::{COMMANDS, Command, Invocation};
 
+/// The exit code for wrong usage.
+const USAGE: u8 = 2;
+/// The same under a reference's name.
+const USAGE_OF_REFERENCE: u8 = 1;
+
 fn main() -> ExitCode {
     interrupt::install();
     // Every command that opens a file puts an edit of it right that was cut short, and says so.
-    gristmill_gguf::edit::recover_on_open(|recovery| eprintln!("note: {recovery}"));
+    gristmill_gguf::edit::recover_on_open(|recovery| say!("note: {recovery}"));
     let argv: Vec<OsString> = std::env::args_os().collect();
     let program = program_name(&argv);
     let reference = COMMANDS.iter().find_map(|command| {
@@ -64,9 +74,15 @@ fn run_as_reference(command: &Command, name: &'static str, argv: &[OsString]) ->
                     reference: Some(name),
                 },
             ),
-            1,
+            USAGE_OF_REFERENCE,
         ),
-        Err(error) => usage(&error, 1),
+        Err(error) => {
+            let code = usage(&error, USAGE_OF_REFERENCE);
+            match error.use_stderr() || code != ExitCode::SUCCESS {
+                true => code,
+                false => ExitCode::from(command.reference_help_code),
+            }
+        }
     }
 }
 
@@ -74,8 +90,8 @@ fn run_as_gristmill(argv: &[OsString]) -> ExitCode {
     let parser = cmd::parser();
     let argv = arguments::normalise(argv, &parser);
     match parser.try_get_matches_from(argv) {
-        Ok(matches) => finish(cmd::dispatch(&matches), 2),
-        Err(error) => usage(&error, 2),
+        Ok(matches) => finish(cmd::dispatch(&matches), USAGE),
+        Err(error) => usage(&error, USAGE),
     }
 }
 
@@ -91,11 +107,10 @@ fn finish(result: anyhow::Result<()>, usage_code: u8) -> ExitCode {
 
 /// Prints help or version (exit 0) or what is wrong with the arguments (exit `code`).
 fn usage(error: &clap::Error, code: u8) -> ExitCode {
-    // A closed pipe is all that can go wrong here, and then nobody reads the message anyway.
-    let _ = error.print();
-    if error.use_stderr() {
-        ExitCode::from(code)
-    } else {
-        ExitCode::SUCCESS
+    let printed = error.print();
+    match (error.use_stderr(), printed) {
+        (true, _) => ExitCode::from(code),
+        (false, Ok(())) => ExitCode::SUCCESS,
+        (false, Err(failure)) => failure::report(&failure.into()),
     }
 }

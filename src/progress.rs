@@ -53,7 +53,7 @@ impl ProgressLog {
 
     fn line(&self, text: &str) {
         if self.bar.is_hidden() {
-            eprintln!("{text}");
+            say!("{text}");
         } else {
             self.bar.println(text);
         }

@@ -1,5 +1,7 @@
 //! Tests of the built binary: one helper runs it and shows exit code, output and errors, which inline snapshots hold.
 
+#[path = "main/arguments.rs"]
+mod arguments;
 #[path = "main/containers.rs"]
 mod containers;
 #[path = "main/edit.rs"]

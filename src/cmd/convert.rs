@@ -7,6 +7,7 @@ use gristmill_convert::{ConvertError, ConvertOptions, ConvertReport, OutputType,
 use gristmill_gguf::ShardLimits;
 
 use super::{Invocation, Run};
+use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
 use crate::sizes;
 
@@ -40,6 +41,9 @@ pub struct Convert {
     /// Put no tensors into the first file, only the metadata
     #[arg(long)]
     no_tensor_first_split: bool,
+    /// Write the vocabulary and the description only; the folder needs no weights then
+    #[arg(long, conflicts_with_all = ["split_max_tensors", "split_max_size", "no_tensor_first_split"])]
+    vocab_only: bool,
     /// Check and plan everything, write nothing
     #[arg(long)]
     dry_run: bool,
@@ -49,9 +53,9 @@ pub struct Convert {
     /// Replace an existing output
     #[arg(long, short)]
     force: bool,
-    /// Threads [default: one per processor]
-    #[arg(long, short, value_name = "N")]
-    threads: Option<usize>,
+    /// Threads; 0 or less takes one per processor
+    #[arg(long, short, value_name = "N", default_value = "0", value_parser = numbers::threads)]
+    threads: Threads,
     /// List the model classes that can be converted
     #[arg(long)]
     print_supported_models: bool,
@@ -66,6 +70,7 @@ impl Run for Convert {
     const EXAMPLES: &'static str = "gristmill convert Qwen3-0.6B
         gristmill convert Qwen3-0.6B --outtype bf16 --outfile 'qwen3-{ftype}.gguf'
         gristmill convert Qwen3-0.6B --outtype q4_k_m --outfile qwen3-q4_k_m.gguf
+        gristmill convert Qwen3-0.6B --vocab-only --outfile vocabulary.gguf
         gristmill convert Qwen3-0.6B --dry-run";
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
@@ -88,7 +93,8 @@ impl Run for Convert {
             force: self.force,
             reserve: self.reserve,
             dry_run: self.dry_run,
-            n_threads: self.threads.unwrap_or(0),
+            vocab_only: self.vocab_only,
+            n_threads: self.threads.or_zero(),
             ..ConvertOptions::new(dir)
         };
         let mut log = ProgressLog::new(self.verbose);
@@ -138,27 +144,27 @@ fn print_report(report: &ConvertReport) -> anyhow::Result<()> {
         .map(|(ty, n)| (ty.to_string(), *n))
         .collect();
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".into());
-    eprintln!("architecture: {} ({})", report.architecture, report.class);
-    eprintln!(
+    say!("architecture: {} ({})", report.architecture, report.class);
+    say!(
         "source: {} files, tensors: {}",
         report.n_source_files,
         counted(sources)
     );
-    eprintln!(
+    say!(
         "output: {}, tensors: {}, {} parameters",
         report.output_type,
         counted(types),
         report.n_params
     );
-    eprintln!("left out: {}", list(&report.left_out_tensors));
-    eprintln!("unknown: {}", list(&report.unknown_tensors));
+    say!("left out: {}", list(&report.left_out_tensors));
+    say!("unknown: {}", list(&report.unknown_tensors));
     let pre_tokenizer = or_none(&report.pre_tokenizer);
-    eprintln!(
+    say!(
         "tokenizer: {}, pre-tokenizer {pre_tokenizer}, {} tokens",
         or_none(&report.tokenizer),
         report.n_tokens
     );
-    eprintln!(
+    say!(
         "chat template: {}",
         if report.has_chat_template {
             "written"

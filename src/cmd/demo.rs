@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::{Invocation, Run};
+use crate::failure::Hint;
+use crate::numbers;
 
 /// The files of `models/tiny`, an ordinary Hugging Face folder.
 const TINY: &[(&str, &[u8])] = &[
@@ -49,8 +51,8 @@ pub struct Demo {
     #[arg(long, short, default_value = "ROMEO:\n", allow_hyphen_values = true)]
     prompt: String,
     /// Tokens to generate
-    #[arg(long, short = 'n', default_value_t = 64, value_name = "N")]
-    n_predict: u32,
+    #[arg(long, short = 'n', default_value_t = 64, value_name = "N", value_parser = numbers::count(0..=i32::MAX as usize))]
+    n_predict: usize,
 }
 
 impl Run for Demo {
@@ -96,7 +98,8 @@ impl Run for Demo {
 /// Writes the embedded checkpoint, leaving files that are already right alone.
 fn unpack(dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)
-        .with_context(|| format!("{}: cannot make the folder", dir.display()))?;
+        .with_context(|| format!("{}: cannot make the folder", dir.display()))
+        .context(Hint::new("name a folder that can be made and written to"))?;
     for (name, bytes) in TINY {
         let path = dir.join(name);
         if std::fs::read(&path).is_ok_and(|found| found == *bytes) {
@@ -111,7 +114,7 @@ fn unpack(dir: &Path) -> anyhow::Result<()> {
 /// Shows a command line and runs it, in this process.
 fn step(line: &[&str]) -> anyhow::Result<()> {
     let shown: Vec<String> = line.iter().map(|word| quoted(word)).collect();
-    eprintln!("\n$ gristmill {}", shown.join(" "));
+    say!("\n$ gristmill {}", shown.join(" "));
     super::run_line(line)
 }
 

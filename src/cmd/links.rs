@@ -32,7 +32,8 @@ impl Run for Links {
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         let binary = std::env::current_exe().context("cannot find this program's own path")?;
         std::fs::create_dir_all(&self.dir)
-            .with_context(|| format!("{}: cannot make the folder", self.dir.display()))?;
+            .with_context(|| format!("{}: cannot make the folder", self.dir.display()))
+            .context(Hint::new("name a folder that can be made and written to"))?;
         let names = COMMANDS.iter().flat_map(|command| command.reference_names);
         let links: Vec<PathBuf> = names.map(|name| self.dir.join(name)).collect();
         let existing = links.iter().find(|link| link.symlink_metadata().is_ok());

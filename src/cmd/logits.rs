@@ -3,11 +3,14 @@
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use gristmill_engine::{CacheTypes, EngineError, LoadOptions, all_logits, npy};
 use gristmill_gguf::{OutputFile, WriteOptions};
 
 use super::{Invocation, Run};
 use crate::gpu::GpuFlags;
+use crate::memory;
+use crate::numbers::{self, Threads};
 
 /// Arguments of `logits`.
 #[derive(clap::Args)]
@@ -15,25 +18,19 @@ pub struct Logits {
     /// A GGUF file, or any shard of a set
     model: PathBuf,
     /// Token ids, separated by commas
-    #[arg(
-        long,
-        value_name = "ID,…",
-        value_delimiter = ',',
-        required = true,
-        num_args = 1
-    )]
-    tokens: Vec<u32>,
+    #[arg(long, value_name = "ID,…", value_parser = token_ids)]
+    tokens: TokenIds,
     /// The NumPy file to write: [n_tokens, n_vocab] float32
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Replace the file if it exists
     #[arg(long, short)]
     force: bool,
-    /// Threads; -1 takes one per processor
-    #[arg(long, short, value_name = "N", default_value_t = -1)]
-    threads: i64,
+    /// Threads; 0 or less takes one per processor
+    #[arg(long, short, value_name = "N", default_value = "-1", value_parser = numbers::threads)]
+    threads: Threads,
     /// Tokens computed at once (-ub); the logits are the same for every number
-    #[arg(long, value_name = "N", default_value_t = 512)]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = numbers::count(1..=i32::MAX as usize))]
     ubatch_size: usize,
     #[command(flatten)]
     gpu: GpuFlags,
@@ -48,14 +45,19 @@ impl Run for Logits {
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         self.gpu.note();
-        let options = LoadOptions {
-            n_threads: usize::try_from(self.threads).ok().filter(|&n| n > 0),
-            n_ctx: Some(self.tokens.len()),
+        let TokenIds(tokens) = self.tokens;
+        let mut options = LoadOptions {
+            n_threads: self.threads.asked(),
+            n_ctx: Some(tokens.len()),
             cache: CacheTypes::F32,
             n_ubatch: self.ubatch_size,
         };
         let model = super::run::open(&self.model, &options)?;
-        let (n_rows, n_columns) = (self.tokens.len(), model.n_vocab());
+        model
+            .check_tokens(&tokens)
+            .with_context(|| self.model.display().to_string())?;
+        memory::fit_context(&model, &mut options)?;
+        let (n_rows, n_columns) = (tokens.len(), model.n_vocab());
         let bytes = (n_rows as u64)
             .saturating_mul(n_columns as u64 * 4)
             .saturating_add(128);
@@ -73,7 +75,7 @@ impl Run for Logits {
         let mut output = OutputFile::create(&self.output, bytes, &write_options)?;
         let mut out = BufWriter::new(&mut output);
         npy::write_header(&mut out, n_rows, n_columns)?;
-        all_logits(model, &self.tokens, &options, |row| {
+        all_logits(model, &tokens, &options, |row| {
             Ok::<_, Failure>(npy::write_row(&mut out, row)?)
         })
         .map_err(|failure| failure.0)?;
@@ -81,6 +83,16 @@ impl Run for Logits {
         drop(out);
         Ok(output.commit()?)
     }
+}
+
+/// The ids of a sequence, at least one.
+#[derive(Clone)]
+struct TokenIds(Vec<u32>);
+
+fn token_ids(text: &str) -> Result<TokenIds, String> {
+    let ids: Result<Vec<u32>, _> = text.split(',').map(|id| id.trim().parse()).collect();
+    ids.map(TokenIds)
+        .map_err(|_| "it must be token ids separated by commas, as in 1,15043,29892".to_owned())
 }
 
 /// What stops the rows: the engine or the disk.

@@ -58,6 +58,9 @@ pub trait Run: clap::Args {
     /// The reference's names that this command answers to through a link.
     const REFERENCE_NAMES: &'static [&'static str] = &[];
 
+    /// The exit code of `--help` and `--version` under a reference's name, where that is not 0.
+    const REFERENCE_HELP_CODE: u8 = 0;
+
     /// More for the end of `--help`, such as a list made from a registry.
     fn more_help() -> String {
         String::new()
@@ -74,6 +77,7 @@ pub struct Command {
     about: &'static str,
     examples: &'static str,
     pub reference_names: &'static [&'static str],
+    pub reference_help_code: u8,
     more_help: fn() -> String,
     augment: fn(clap::Command) -> clap::Command,
     pub run: fn(&ArgMatches, &Invocation) -> anyhow::Result<()>,
@@ -86,6 +90,7 @@ impl Command {
             about: R::ABOUT,
             examples: R::EXAMPLES,
             reference_names: R::REFERENCE_NAMES,
+            reference_help_code: R::REFERENCE_HELP_CODE,
             more_help: R::more_help,
             augment: R::augment_args,
             run: |matches, invocation| R::from_arg_matches(matches)?.run(invocation),
@@ -187,6 +192,31 @@ mod tests {
                 assert_eq!(matches.subcommand_name(), Some(command.name), "{example}");
             }
         }
+    }
+
+    /// A help text names the reference's short form as `(-ngl)`.
+    #[test]
+    fn every_short_form_that_help_names_is_understood() {
+        let mut n_forms = 0;
+        for command in COMMANDS {
+            for argument in command.parser(command.name).get_arguments() {
+                let help = argument.get_help().map(ToString::to_string);
+                let help = help.unwrap_or_default();
+                let form = help
+                    .split_once("(-")
+                    .and_then(|(_, rest)| rest.split_once(')'))
+                    .map(|(form, _)| format!("-{form}"));
+                let Some(form) = form.filter(|form| !form.contains([' ', ','])) else {
+                    continue;
+                };
+                let argv = ["gristmill", command.name, &form].map(OsString::from);
+                let argv = crate::arguments::normalise(&argv, &parser());
+                let long = argument.get_long().unwrap_or_default();
+                assert_eq!(argv[2], *format!("--{long}"), "{} {form}", command.name);
+                n_forms += 1;
+            }
+        }
+        assert!(n_forms > 20, "{n_forms} forms were found");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use gristmill_pipeline::{PipelineEvent, PipelineOptions, run};
 
 use super::{Invocation, Run};
+use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
 
 /// Arguments of `pipeline`.
@@ -27,9 +28,9 @@ pub struct Pipeline {
     /// Replace the results of an earlier run; FORCE=1 in the environment does the same
     #[arg(long)]
     force: bool,
-    /// Threads [default: one per processor]
-    #[arg(long, short, value_name = "N")]
-    threads: Option<usize>,
+    /// Threads; 0 or less takes one per processor
+    #[arg(long, short, value_name = "N", default_value = "0", value_parser = numbers::threads)]
+    threads: Threads,
 }
 
 impl Run for Pipeline {
@@ -48,7 +49,7 @@ impl Run for Pipeline {
             models: self.models,
             reports: self.reports,
             force: self.force || std::env::var("FORCE").is_ok_and(|value| value == "1"),
-            n_threads: self.threads,
+            n_threads: self.threads.asked(),
             program: format!(
                 "gristmill {} ({})",
                 env!("CARGO_PKG_VERSION"),
@@ -60,7 +61,7 @@ impl Run for Pipeline {
             PipelineEvent::Convert(event) => log.event(event),
             PipelineEvent::Step(step) => {
                 log = ProgressLog::new(false);
-                eprintln!("==== {step}");
+                say!("==== {step}");
             }
             _ => {}
         })?;

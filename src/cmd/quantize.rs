@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use gristmill_convert::quantize::{QuantizeOptions, QuantizeReport, quantize};
-use gristmill_convert::recipe::{PlanOptions, Recipe, tensor_type};
+use gristmill_convert::recipe::{PlanOptions, Recipe, TensorOverride, tensor_type};
 use gristmill_gguf::{Value, shard_prefix};
+use gristmill_quant::TensorType;
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
+use crate::numbers;
 use crate::progress::ProgressLog;
 use crate::sizes;
 
@@ -31,14 +33,14 @@ pub struct Quantize {
     #[arg(long)]
     pure: bool,
     /// Type of output.weight
-    #[arg(long, value_name = "TYPE")]
-    output_tensor_type: Option<String>,
+    #[arg(long, value_name = "TYPE", value_parser = tensor_type_of)]
+    output_tensor_type: Option<TensorType>,
     /// Type of token_embd.weight
-    #[arg(long, value_name = "TYPE")]
-    token_embedding_type: Option<String>,
+    #[arg(long, value_name = "TYPE", value_parser = tensor_type_of)]
+    token_embedding_type: Option<TensorType>,
     /// Type of the tensors whose name a pattern finds; repeatable, the first that finds a tensor decides
-    #[arg(long, value_name = "REGEX=TYPE")]
-    tensor_type: Vec<String>,
+    #[arg(long, value_name = "REGEX=TYPE", value_parser = tensor_override)]
+    tensor_type: Vec<TensorOverride>,
     /// Metadata to set in the output; TYPE is int, float, bool or str; repeatable
     #[arg(long, value_name = "KEY=TYPE:VALUE", value_parser = override_entry)]
     override_kv: Vec<(String, Value)>,
@@ -97,9 +99,9 @@ fn positionals<'a>(
     };
     let n_threads = match rest {
         [] => 0,
-        [n] => n
-            .parse()
-            .map_err(|_| anyhow!("the number of threads is {n:?}, which is no number"))?,
+        [n] => numbers::threads(n)
+            .map_err(|wrong| anyhow!("NTHREADS is {n:?}: {wrong}"))?
+            .or_zero(),
         [_, extra, ..] => return Err(anyhow!("{extra:?} is one word too many")),
     };
     Ok(Positionals {
@@ -118,6 +120,7 @@ impl Run for Quantize {
         gristmill quantize --tensor-type attn_v=q8_0 model-BF16.gguf out.gguf Q4_K_M 8
         gristmill quantize --dry-run model-BF16.gguf Q5_K_M";
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-quantize"];
+    const REFERENCE_HELP_CODE: u8 = 1;
 
     fn more_help() -> String {
         let line =
@@ -135,17 +138,12 @@ impl Run for Quantize {
             Err(_) => None,
         };
         let words = positionals(&self.words, name)?;
-        let ty = |name: &Option<String>| name.as_deref().map(tensor_type).transpose();
         let plan = PlanOptions {
             pure: self.pure,
             leave_output_tensor: self.leave_output_tensor,
-            output_tensor_type: ty(&self.output_tensor_type)?,
-            token_embedding_type: ty(&self.token_embedding_type)?,
-            tensor_types: self
-                .tensor_type
-                .iter()
-                .map(|text| text.parse())
-                .collect::<Result<_, _>>()?,
+            output_tensor_type: self.output_tensor_type,
+            token_embedding_type: self.token_embedding_type,
+            tensor_types: self.tensor_type,
             ..PlanOptions::default()
         };
         let options = QuantizeOptions {
@@ -173,7 +171,7 @@ impl Run for Quantize {
         let report = quantize(&options, &mut |event| log.event(&event))?;
         drop(log);
         print_report(&report, self.verbose && self.dry_run)?;
-        eprintln!("time: {:.2} s", start.elapsed().as_secs_f64());
+        say!("time: {:.2} s", start.elapsed().as_secs_f64());
         Ok(())
     }
 }
@@ -189,12 +187,27 @@ fn recipe(word: &str) -> anyhow::Result<Option<&'static Recipe>> {
     Ok(Some(Recipe::from_name(word)?))
 }
 
+/// What is wrong with a value, and the remedy.
+fn with_remedy(error: gristmill_convert::ConvertError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error} ({hint})"),
+        None => error.to_string(),
+    }
+}
+
+fn tensor_type_of(name: &str) -> Result<TensorType, String> {
+    tensor_type(name).map_err(with_remedy)
+}
+
+fn tensor_override(text: &str) -> Result<TensorOverride, String> {
+    text.parse().map_err(with_remedy)
+}
+
 /// `KEY=TYPE:VALUE`. Integers are written as the reference writes them: UINT32 of the absolute value.
 fn override_entry(text: &str) -> Result<(String, Value), String> {
-    let (key, typed) = text.split_once('=').ok_or("there is no `=`")?;
-    let (ty, value) = typed
-        .split_once(':')
-        .ok_or("there is no `:` after the type")?;
+    let form = "write it as KEY=TYPE:VALUE, for example llama.context_length=int:4096";
+    let (key, typed) = text.split_once('=').ok_or(form)?;
+    let (ty, value) = typed.split_once(':').ok_or(form)?;
     let bad = || format!("{value:?} is no {ty}");
     let value = match ty {
         "int" => {
@@ -217,28 +230,31 @@ fn override_entry(text: &str) -> Result<(String, Value), String> {
 fn print_report(report: &QuantizeReport, with_tensors: bool) -> anyhow::Result<()> {
     if with_tensors {
         for tensor in &report.tensors {
-            eprintln!(
+            say!(
                 "{} {:?}: {} -> {}",
-                tensor.name, tensor.dims, tensor.from, tensor.to
+                tensor.name,
+                tensor.dims,
+                tensor.from,
+                tensor.to
             );
         }
     }
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let bits = |bytes: u64| bytes as f64 * 8.0 / report.n_elements.max(1) as f64;
     let (before, after) = (report.source_bytes(), report.bytes());
-    eprintln!(
+    say!(
         "model size: {:.2} MiB ({:.2} bits per weight)",
         mebibytes(before),
         bits(before)
     );
-    eprintln!(
+    say!(
         "quant size: {:.2} MiB ({:.2} bits per weight)",
         mebibytes(after),
         bits(after)
     );
     let n_fallbacks = report.fallbacks().count();
     if n_fallbacks > 0 {
-        eprintln!(
+        say!(
             "warning: {n_fallbacks} of {} tensors fell back to another type",
             report.tensors.len()
         );
@@ -321,7 +337,7 @@ mod tests {
         assert_eq!(sorted("a.gguf b.gguf"), "no type given");
         assert_eq!(
             sorted("a.gguf b.gguf q4_k_m x"),
-            "the number of threads is \"x\", which is no number"
+            "NTHREADS is \"x\": it must be a whole number up to 512; 0 or less takes one thread per processor"
         );
         assert_eq!(sorted("a.gguf q4_k_m 4 5"), "\"5\" is one word too many");
     }

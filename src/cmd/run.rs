@@ -17,6 +17,7 @@ use super::{Invocation, Run as Command};
 use crate::failure::Hint;
 use crate::gpu::GpuFlags;
 use crate::interrupt;
+use crate::memory;
 
 /// Arguments of `run`.
 #[derive(clap::Args)]
@@ -71,8 +72,8 @@ impl Command for Run {
             .context(Hint::new("use llama-completion to continue a text")));
         }
         let prompt = self.prompt.read(reference.is_some())?;
-        let sampling = self.sampling.options()?;
-        let options = self.load.options()?;
+        let sampling = self.sampling.options();
+        let mut options = self.load.options();
         let mut answer = self
             .answer
             .options(sampling, self.output.n_probabilities())?;
@@ -87,6 +88,7 @@ impl Command for Run {
         let model = load(path, &options, quiet)?;
         let template = self.template(&model)?;
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
+        memory::fit_context(&model, &mut options)?;
         let session = Session::new(model, &options)?;
         if !quiet {
             output::report(
@@ -127,7 +129,7 @@ fn load(path: &std::path::Path, options: &LoadOptions, quiet: bool) -> anyhow::R
     let model = open(path, options)?;
     if !quiet {
         let warnings = model.tokenizer().warnings().iter();
-        warnings.for_each(|warning| eprintln!("warning: {warning}"));
+        warnings.for_each(|warning| say!("warning: {warning}"));
     }
     Ok(model)
 }
@@ -200,10 +202,12 @@ fn complete(
         },
     };
     let model = session.context().model().clone();
+    session.check_text(prompt.len())?;
     let ids = raw_prompt(model.tokenizer(), &prompt);
     if ids.is_empty() {
         return Ok(());
     }
+    session.check(&ids, options)?;
     output.show_prompt(&prompt, &ids, model.tokenizer())?;
     let listener = interrupt::Listener::new();
     let answer = output::generate(&mut session, &ids, options, &listener, output)?;

@@ -68,7 +68,7 @@ impl Run for Tokenize {
             tokenizer
                 .warnings()
                 .iter()
-                .for_each(|warning| eprintln!("warning: {warning}"));
+                .for_each(|warning| say!("warning: {warning}"));
         }
         let text = self.text.read()?;
         let text = if self.no_escape {

@@ -229,6 +229,8 @@ pub struct Change {
     pub without: Option<&'static str>,
     /// A tensor that loses the last of its rows.
     pub cut: Option<&'static str>,
+    /// Metadata to leave out.
+    pub unset: Vec<&'static str>,
     /// Metadata to set.
     pub set: Vec<(&'static str, Value)>,
 }
@@ -237,6 +239,9 @@ pub struct Change {
 pub fn changed(model: &Path, copy: &Path, change: &Change) {
     let file = File::open(model).expect("the model is valid");
     let mut metadata = file.metadata().clone();
+    for key in &change.unset {
+        metadata.remove(key);
+    }
     for (key, value) in &change.set {
         metadata.set(*key, value.clone());
     }

@@ -125,7 +125,7 @@ fn case_b73_exactly_as_many_tokens_as_asked_for() {
     );
     assert_eq!(full["stop"], "context");
     let wrong = run_with(&["-p", "Once", "-n", "-3"], b"").expect("it ran before");
-    assert_eq!(wrong.status.code(), Some(1));
+    assert_eq!(wrong.status.code(), Some(2), "a value of a flag is usage");
 }
 
 #[test]

@@ -41,6 +41,18 @@ impl Checkpoint {
     /// A missing or malformed file, an unsupported class, a checkpoint that is quantized already, an index that does not
     /// fit the files.
     pub fn open(folder: &Path) -> Result<Self, ConvertError> {
+        Self::open_with(folder, true)
+    }
+
+    /// The same for a folder that may lack weights.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`], where there are weights.
+    pub fn open_without_weights(folder: &Path) -> Result<Self, ConvertError> {
+        Self::open_with(folder, find_files(folder).is_ok())
+    }
+
+    fn open_with(folder: &Path, has_weights: bool) -> Result<Self, ConvertError> {
         if !folder.is_dir() {
             return Err(ConvertError::NotAFolder {
                 path: folder.to_owned(),
@@ -48,7 +60,7 @@ impl Checkpoint {
         }
         let config = read_config(folder)?;
         let index = folder.join(INDEX);
-        let weight_map = if index.is_file() {
+        let weight_map = if has_weights && index.is_file() {
             Some(read_index(&index)?)
         } else {
             None
@@ -58,7 +70,8 @@ impl Checkpoint {
                 let files: BTreeSet<&String> = map.values().collect();
                 files.into_iter().cloned().collect()
             }
-            None => find_files(folder)?,
+            None if has_weights => find_files(folder)?,
+            None => Vec::new(),
         };
         if let Some(missing) = missing_files(folder, &names) {
             return Err(ConvertError::MissingShards {

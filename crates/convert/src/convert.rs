@@ -44,6 +44,8 @@ pub struct ConvertOptions {
     pub reserve: u64,
     /// Plan everything, write nothing.
     pub dry_run: bool,
+    /// Write the vocabulary and the description, and no tensor. The folder needs no weights then.
+    pub vocab_only: bool,
     /// Threads; 0 for as many as the machine has.
     pub n_threads: usize,
 }
@@ -62,6 +64,7 @@ impl ConvertOptions {
             force: false,
             reserve: 0,
             dry_run: false,
+            vocab_only: false,
             n_threads: 0,
         }
     }
@@ -120,33 +123,25 @@ pub fn convert(
     progress: Progress<'_>,
 ) -> Result<ConvertReport, ConvertError> {
     let mut warnings = Vec::new();
-    let checkpoint = Checkpoint::open(&options.folder)?;
+    let checkpoint = match options.vocab_only {
+        true => Checkpoint::open_without_weights(&options.folder)?,
+        false => Checkpoint::open(&options.folder)?,
+    };
     let output = options.output_type.resolve(&checkpoint);
     let (tokenizer, log) = import_tokenizer(options, &checkpoint)?;
     warnings.extend(log.warnings.iter().cloned());
-    let hparams = hyperparameters(&checkpoint, output, &tokenizer)?;
-    let mut plan = Plan::new(&checkpoint, &hparams, output)?;
-    drop_tied_output(&checkpoint, &mut plan, &mut warnings)?;
-    if !plan.unknown.is_empty() {
-        let names = plan.unknown.join(", ");
-        warnings.push(format!(
-            "{} tensors are unknown to {} and are left out: {names}",
-            plan.unknown.len(),
-            hparams.architecture.name
-        ));
-    }
+    let mut plan = match options.vocab_only {
+        true => Plan::default(),
+        false => tensor_plan(&checkpoint, output, &tokenizer, &mut warnings)?,
+    };
     let given = Given {
         name: options.name.as_deref(),
         overrides: options.overrides.as_deref(),
         n_params: plan.n_params(),
     };
     let authorship = Authorship::load(&options.folder, &given)?;
-    let path = output_path(
-        options.output.as_deref(),
-        &options.folder,
-        &authorship,
-        options.output_type.label(output),
-    );
+    let label = options.output_type.label(output);
+    let path = output_path(options, &authorship, label);
     let mut metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
     if let OutputType::Recipe(recipe) = options.output_type {
         warnings.extend(plan.apply(recipe, &ModelFacts::from_metadata(&metadata)?)?);
@@ -159,7 +154,6 @@ pub fn convert(
     for warning in &warnings {
         progress(Event::Warning(warning));
     }
-    let label = options.output_type.label(output);
     let mut report = report(&checkpoint, &plan, &metadata, label, path, warnings);
     let write_options = WriteOptions {
         force: options.force,
@@ -181,6 +175,27 @@ pub fn convert(
         write(options, &checkpoint, &plan, writer, progress)?;
     }
     Ok(report)
+}
+
+/// The tensors to write.
+fn tensor_plan(
+    checkpoint: &Checkpoint,
+    output: Uniform,
+    tokenizer: &Metadata,
+    warnings: &mut Vec<String>,
+) -> Result<Plan, ConvertError> {
+    let hparams = hyperparameters(checkpoint, output, tokenizer)?;
+    let mut plan = Plan::new(checkpoint, &hparams, output)?;
+    drop_tied_output(checkpoint, &mut plan, warnings)?;
+    if !plan.unknown.is_empty() {
+        let names = plan.unknown.join(", ");
+        warnings.push(format!(
+            "{} tensors are unknown to {} and are left out: {names}",
+            plan.unknown.len(),
+            hparams.architecture.name
+        ));
+    }
+    Ok(plan)
 }
 
 /// The entries of the tokenizer, and what was found.

@@ -246,6 +246,22 @@ pub enum ConvertError {
         /// The type planned for it.
         target: TensorType,
     },
+    /// The source's metadata names no architecture that any model has.
+    #[error("{}: general.architecture is {name:?}, which no known model has", .path.display())]
+    UnknownArchitecture {
+        /// The source.
+        path: PathBuf,
+        /// What stands there, or what was to be set.
+        name: String,
+    },
+    /// The source's metadata describes no model that could be loaded.
+    #[error("{}: {source}", .path.display())]
+    Description {
+        /// The source.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<gristmill_model::ModelError>,
+    },
     /// The row length fits no block of the type, and no other type stands in for it.
     #[error(
         "tensor {tensor:?}: rows of {row_len} elements do not divide into {ty} blocks, and no other type stands in"
@@ -335,6 +351,15 @@ impl ConvertError {
             ConvertError::VocabularySize { .. } => {
                 "the tokenizer files belong to another model, or added tokens never got embeddings"
             }
+            ConvertError::Tokenizer { .. } => {
+                "if the file is damaged or was edited, download it again with the checkpoint"
+            }
+            ConvertError::ElementType { .. } => {
+                "save the checkpoint in bf16, f16 or f32 and convert that"
+            }
+            ConvertError::UnknownPreTokenizerName { .. } => {
+                "give a known name, or leave it to the tokenizer's own files"
+            }
             ConvertError::NoTokenizer { .. } => {
                 "download the checkpoint's tokenizer files into the folder"
             }
@@ -352,6 +377,10 @@ impl ConvertError {
     fn quantize_hint(&self) -> Option<&'static str> {
         Some(match self {
             ConvertError::UnknownRecipe { .. } => "`gristmill quantize --help` lists the types",
+            ConvertError::UnknownArchitecture { .. } => {
+                "the metadata is damaged or was edited; `--override-kv general.architecture=str:NAME` sets the right name"
+            }
+            ConvertError::Description { source, .. } => return source.hint(),
             ConvertError::UnknownTensorType { .. } => {
                 "tensor types are lower-case names such as q4_K, q8_0 or f16"
             }

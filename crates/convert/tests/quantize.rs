@@ -222,14 +222,29 @@ fn compare(output: &Path, golden: &Json, report: &QuantizeReport) -> usize {
     tensors.len()
 }
 
+/// What a llama's metadata must have.
+fn describe(metadata: &mut Metadata) {
+    metadata.set("general.architecture", "llama");
+    for (key, value) in [
+        ("vocab_size", 40u32),
+        ("context_length", 64),
+        ("embedding_length", 256),
+        ("feed_forward_length", 512),
+        ("attention.head_count", 4),
+    ] {
+        metadata.set(format!("llama.{key}"), value);
+    }
+    metadata.set("llama.attention.layer_norm_rms_epsilon", 1e-5f32);
+    metadata.set("llama.block_count", 1u32);
+}
+
 /// A small model: a token embedding, an attention matrix of awkward row length, a norm.
 fn small_model(folder: &Path, ty: TensorType) -> PathBuf {
     let path = folder.join(format!("small-{ty}.gguf"));
     let mut metadata = Metadata::new();
-    metadata.set("general.architecture", "llama");
+    describe(&mut metadata);
     metadata.set("general.file_type", 0u32);
     metadata.set("split.no", Value::U16(0));
-    metadata.set("llama.block_count", 1u32);
     metadata.set("split.count", Value::U16(1));
     metadata.set("split.tensors.count", Value::I32(3));
     let tensors = [
@@ -321,12 +336,10 @@ fn what_a_report_tells() {
     assert_eq!(report.warnings.len(), 2, "{:?}", report.warnings);
     let model = Model::open(&output).expect("what was written can be read");
     let keys: Vec<_> = model.metadata().iter().map(|(key, _)| key).collect();
-    let expected = [
-        "general.architecture",
-        "llama.block_count",
-        "general.quantization_version",
-        "general.file_type",
-    ];
+    let mut source = Metadata::new();
+    describe(&mut source);
+    let mut expected: Vec<_> = source.iter().map(|(key, _)| key).collect();
+    expected.extend(["general.quantization_version", "general.file_type"]);
     assert_eq!(keys, expected);
     options.forbid_fallback = true;
     options.force = true;
@@ -417,7 +430,7 @@ fn case_b43_requantizing() {
 fn values_that_are_no_numbers() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let mut metadata = Metadata::new();
-    metadata.set("general.architecture", "llama");
+    describe(&mut metadata);
     for (index, bad) in [f32::NAN, f32::INFINITY].into_iter().enumerate() {
         let path = folder.path().join(format!("{index}.gguf"));
         let plan = TensorPlan {
@@ -457,7 +470,7 @@ fn values_beyond_every_scale() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("huge.gguf");
     let mut metadata = Metadata::new();
-    metadata.set("general.architecture", "llama");
+    describe(&mut metadata);
     let plan = TensorPlan {
         name: "blk.0.attn_q.weight".to_owned(),
         dims: vec![256, 4],

@@ -106,6 +106,28 @@ pub enum EngineError {
         /// Positions of the context.
         n_ctx: usize,
     },
+    /// A text that cannot fit the context, whatever it says.
+    #[error(
+        "a text of {n_bytes} bytes has at least {n_tokens_min} tokens, but the context holds {n_ctx}, the answer included"
+    )]
+    TextTooLong {
+        /// Bytes of the text.
+        n_bytes: usize,
+        /// The fewest tokens that it can have.
+        n_tokens_min: usize,
+        /// Positions of the context.
+        n_ctx: usize,
+    },
+    /// More tokens at once than the model was made for.
+    #[error("{n_tokens} tokens are more than the model's context of {n_context_train} ({key})")]
+    BeyondTraining {
+        /// Tokens given.
+        n_tokens: usize,
+        /// Context length of the training.
+        n_context_train: usize,
+        /// The metadata key that says so.
+        key: String,
+    },
     /// A prompt without a token.
     #[error("the prompt is empty")]
     EmptyPrompt,
@@ -160,9 +182,38 @@ impl EngineError {
             EngineError::Gguf(error) => error.hint().map(str::to_owned),
             EngineError::Model(error) => error.hint().map(str::to_owned),
             EngineError::Tokenizer(error) => error.hint().map(str::to_owned),
-            EngineError::PromptTooLong { .. } | EngineError::ContextFull { .. } => {
+            EngineError::PromptTooLong { .. }
+            | EngineError::TextTooLong { .. }
+            | EngineError::ContextFull { .. } => {
                 Some("give a longer context with -c, or a shorter prompt".into())
             }
+            EngineError::BeyondTraining {
+                n_context_train, ..
+            } => Some(format!(
+                "give at most {n_context_train} tokens at once; further positions mean nothing to the model"
+            )),
+            EngineError::BiasOutOfRange { n_vocab, .. } => Some(format!(
+                "--logit-bias takes ids from 0 to {}; `gristmill tokenize` shows those of a text",
+                n_vocab.saturating_sub(1)
+            )),
+            EngineError::TokenOutOfRange { n_vocab, .. } => Some(format!(
+                "ids go from 0 to {}; `gristmill tokenize` shows those of a text",
+                n_vocab.saturating_sub(1)
+            )),
+            EngineError::BadSamplingValue { .. } => {
+                Some("give a finite number; a repeat penalty must be above 0".into())
+            }
+            EngineError::ContextLength { .. }
+            | EngineError::Compute(gristmill_compute::ComputeError::OutOfMemory { .. }) => {
+                Some("give a shorter context with -c".into())
+            }
+            EngineError::BadLogits { .. } => Some(
+                "the weights are damaged or hold values out of range; compare the file's hash with its source".into(),
+            ),
+            EngineError::TemplateRefused { .. } => Some(
+                "change the messages, or give another template with --chat-template or --chat-template-file".into(),
+            ),
+            EngineError::EmptyPrompt => Some("give a text with at least one token".into()),
             EngineError::CacheType { .. } => Some("f16 and f32 are supported".into()),
             EngineError::Limit { .. } => {
                 Some("give a number, -1 for no limit, or -2 to fill the context".into())

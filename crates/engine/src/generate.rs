@@ -209,7 +209,7 @@ pub fn generate(
     listener: &mut Listener<'_>,
 ) -> Result<Answer, EngineError> {
     let n_ctx = predictor.n_ctx();
-    check_prompt(prompt.len(), n_ctx, options.limit)?;
+    check_request(tokenizer, prompt.len(), n_ctx, options)?;
     let mut writer = AnswerWriter::new(tokenizer, prompt, options)?;
     let mut is_prompt = true;
     loop {
@@ -233,6 +233,17 @@ pub fn generate(
         };
         return Ok(writer.finish(reason, listener.on_text));
     }
+}
+
+/// What [`generate`] refuses before it computes anything.
+pub(crate) fn check_request(
+    tokenizer: &Tokenizer,
+    n_prompt: usize,
+    n_ctx: usize,
+    options: &GenerateOptions,
+) -> Result<(), EngineError> {
+    check_prompt(n_prompt, n_ctx, options.limit)?;
+    Chain::new(&options.sampling, tokenizer.n_tokens()).map(drop)
 }
 
 fn check_prompt(n_prompt: usize, n_ctx: usize, limit: Limit) -> Result<(), EngineError> {

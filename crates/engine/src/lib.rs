@@ -28,7 +28,7 @@ pub use generate::{
     Answer, GenerateOptions, Limit, Listener, Prediction, Predictor, Step, StopReason, Timings,
     generate,
 };
-pub use model::{DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
+pub use model::{CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
 pub use report::LoadReport;
 pub use session::{Session, all_logits};

@@ -17,8 +17,8 @@ use crate::error::EngineError;
 /// Without a wish for a context length, the cache takes at most this many bytes.
 pub const DEFAULT_CACHE_BYTES_MAX: u64 = 4 << 30;
 
-/// Slots are 32-bit numbers; with room for the rounding up to whole pages.
-const CONTEXT_MAX: usize = i32::MAX as usize - PAGE_LEN;
+/// The longest context: slots are 32-bit numbers, with room for the rounding up to whole pages.
+pub const CONTEXT_MAX: usize = i32::MAX as usize - PAGE_LEN;
 
 /// How to load and run a model.
 #[derive(Clone, Copy, Debug)]
@@ -224,6 +224,34 @@ impl Model {
             });
         }
         Ok(n_ctx)
+    }
+
+    /// Bytes of the cache that [`crate::Context::new`] reserves with these options.
+    ///
+    /// Errors: as [`Model::context_length`].
+    pub fn cache_bytes(&self, options: &LoadOptions) -> Result<u64, EngineError> {
+        let n_positions = self.context_length(options)?.div_ceil(PAGE_LEN) * PAGE_LEN;
+        let per_position = options.cache.bytes_per_position(&self.layer_shapes());
+        Ok(per_position.saturating_mul(n_positions as u64))
+    }
+
+    /// Whether a sequence can be computed in one go.
+    ///
+    /// Errors: a token id outside the vocabulary, more tokens than the model's context.
+    pub fn check_tokens(&self, ids: &[u32]) -> Result<(), EngineError> {
+        let n_vocab = self.n_vocab();
+        if let Some(&id) = ids.iter().find(|&&id| id as usize >= n_vocab) {
+            return Err(EngineError::TokenOutOfRange { id, n_vocab });
+        }
+        let n_context_train = self.hparams.n_context_train;
+        if ids.len() > n_context_train {
+            return Err(EngineError::BeyondTraining {
+                n_tokens: ids.len(),
+                n_context_train,
+                key: format!("{}.context_length", self.hparams.architecture.name),
+            });
+        }
+        Ok(())
     }
 
     /// The shapes of the caches, one per layer.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::cache::SequenceId;
 use crate::context::{BatchToken, Context};
 use crate::error::EngineError;
-use crate::generate::{Answer, GenerateOptions, Listener, Prediction, Predictor, generate};
+use crate::generate::{
+    Answer, GenerateOptions, Listener, Prediction, Predictor, check_request, generate,
+};
 use crate::model::{LoadOptions, Model};
 
 /// A conversation, or a text that is continued.
@@ -58,6 +60,30 @@ impl Session {
     ) -> Result<Answer, EngineError> {
         let model = self.context.model().clone();
         generate(self, model.tokenizer(), prompt, options, listener)
+    }
+
+    /// Whether a text of so many bytes could fit the context, before time is spent on its tokens.
+    ///
+    /// Errors: [`EngineError::TextTooLong`].
+    pub fn check_text(&self, n_bytes: usize) -> Result<(), EngineError> {
+        let n_tokens_min = self.context.model().tokenizer().fewest_tokens(n_bytes);
+        let n_ctx = self.context.n_ctx();
+        if n_tokens_min > n_ctx {
+            return Err(EngineError::TextTooLong {
+                n_bytes,
+                n_tokens_min,
+                n_ctx,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether [`Session::generate`] could begin: nothing is computed.
+    ///
+    /// Errors: an empty prompt, one that does not fit the context, invalid sampling options.
+    pub fn check(&self, prompt: &[u32], options: &GenerateOptions) -> Result<(), EngineError> {
+        let tokenizer = self.context.model().tokenizer();
+        check_request(tokenizer, prompt.len(), self.context.n_ctx(), options)
     }
 
     /// Computes the tokens from `start` on, in parts; false if interrupted in between.
@@ -122,13 +148,14 @@ impl Predictor for Session {
 /// Computes the logits of every position of a token sequence, on an F32 cache unless the options say otherwise,
 /// and hands out one row (`[n_vocab]`) at a time in order.
 ///
-/// Errors: as [`Context::new`] and [`Context::decode`], and what `on_row` returns.
+/// Errors: as [`Context::new`], [`Model::check_tokens`] and [`Context::decode`], and what `on_row` returns.
 pub fn all_logits<E: From<EngineError>>(
     model: Arc<Model>,
     ids: &[u32],
     options: &LoadOptions,
     mut on_row: impl FnMut(&[f32]) -> Result<(), E>,
 ) -> Result<(), E> {
+    model.check_tokens(ids)?;
     let mut context = Context::new(model, options)?;
     let mut batch = Vec::new();
     for part in ids.chunks(context.n_ubatch()) {

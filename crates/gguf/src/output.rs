@@ -244,13 +244,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 pub(crate) fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
-    let folder = folder_of(path);
-    if !folder.is_dir() {
-        return Err(Error::NoFolder {
-            path: path.to_owned(),
-            folder: folder.to_owned(),
-        });
-    }
+    check_place(path)?;
     // Inputs first: with or without `force`, that is the graver mistake.
     if let Some(input) = options.inputs.iter().find(|input| same_file(path, input)) {
         return Err(Error::OutputIsInput {
@@ -259,17 +253,50 @@ pub(crate) fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
         });
     }
     match fs::symlink_metadata(path) {
-        Err(_) => Ok(()),
-        Ok(about) if about.is_dir() => Err(Error::IsFolder {
-            path: path.to_owned(),
-        }),
-        Ok(about) if !about.is_file() && !about.is_symlink() => Err(Error::NotRegular {
-            path: path.to_owned(),
-        }),
         Ok(_) if !options.force => Err(Error::OutputExists {
             path: path.to_owned(),
         }),
         Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(Error::OutputRefused {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// Whether a file can be at this path at all.
+fn check_place(path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::OutputNameless);
+    }
+    // Through links: to replace the link to a device is not what is meant by naming it.
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => {
+            return Err(Error::OutputIsFolder {
+                path: path.to_owned(),
+            });
+        }
+        Ok(about) if !about.is_file() => {
+            return Err(Error::OutputNotRegular {
+                path: path.to_owned(),
+            });
+        }
+        _ => {}
+    }
+    let folder = match path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        // `new/` names a folder, and there is none.
+        true => path,
+        false => folder_of(path),
+    };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let (path, folder) = (path.to_owned(), folder.to_owned());
+    let file = folder.ancestors().find(|above| above.exists());
+    match file.filter(|above| !above.is_dir()).map(Path::to_owned) {
+        Some(folder) => Err(Error::OutputBelowFile { path, folder }),
+        None => Err(Error::NoFolder { path, folder }),
     }
 }
 
@@ -342,7 +369,12 @@ fn create_temporary(path: &Path) -> Result<(File, PathBuf)> {
             Ok(file) => return Ok((file, temporary)),
             // A leftover of a killed process with the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            Err(source) => return Err(Error::io(path, "create the file", source)),
+            Err(source) => {
+                return Err(Error::OutputRefused {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
         }
     }
 }

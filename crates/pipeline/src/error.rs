@@ -69,10 +69,16 @@ impl PipelineError {
             PipelineError::BadName { .. } => {
                 Some("files are named after it: leave out slashes and a leading dot".into())
             }
+            PipelineError::Io { .. } => Some(
+                "check that the path is right, and that --models and --reports name folders that can be written to"
+                    .into(),
+            ),
+            PipelineError::Silent { .. } => Some(
+                "the model ends every text at once; check the checkpoint, or its end-of-generation tokens".into(),
+            ),
             PipelineError::Convert(error) => error.hint(),
             PipelineError::Gguf(error) => error.hint().map(String::from),
             PipelineError::Engine(error) => error.hint(),
-            _ => None,
         }
     }
 }

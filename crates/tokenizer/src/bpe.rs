@@ -67,6 +67,11 @@ impl Bpe {
         Ok(bpe)
     }
 
+    /// Whether every byte has a token, so that no text is passed over.
+    pub(crate) fn has_all_bytes(&self) -> bool {
+        self.tokens[..256].iter().all(|&token| token != NO_TOKEN)
+    }
+
     /// The number of merges that can apply.
     pub(crate) fn n_merges(&self) -> usize {
         self.merges.len()

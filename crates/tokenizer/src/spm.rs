@@ -41,6 +41,11 @@ impl Spm {
         }
     }
 
+    /// Whether every byte has a token, so that no text is passed over.
+    pub(crate) fn has_all_bytes(&self) -> bool {
+        self.unknown.is_some() || self.byte_tokens.iter().all(Option::is_some)
+    }
+
     /// The token for a byte.
     pub(crate) fn byte_token(&self, byte: u8) -> Option<u32> {
         self.byte_tokens[usize::from(byte)]

@@ -156,6 +156,23 @@ impl Tokenizer {
         ids
     }
 
+    /// How many tokens a text of so many bytes has at least: none covers more text than the longest piece has. For
+    /// a vocabulary that passes over some text this is 0.
+    pub fn fewest_tokens(&self, n_bytes: usize) -> usize {
+        let strips = Attributes::STRIP_LEFT.with(Attributes::STRIP_RIGHT);
+        let ids = 0..self.n_tokens() as u32;
+        let drops_text = match &self.model {
+            Model::Bpe(bpe) => !bpe.has_all_bytes(),
+            Model::Spm(spm) => !spm.has_all_bytes(),
+        };
+        if drops_text || ids.clone().any(|id| self.vocabulary.has(id, strips)) {
+            return 0;
+        }
+        let longest = ids.map(|id| self.pieces.get(id).len()).max();
+        // Four bytes are a character that is unknown as a whole.
+        n_bytes / longest.unwrap_or(0).max(4)
+    }
+
     fn encode_text(&self, text: &[u8], after_special: bool, ids: &mut Vec<u32>) {
         match &self.model {
             Model::Bpe(bpe) => bpe.encode(text, ids),
@@ -408,7 +425,8 @@ fn set_strips(metadata: &Metadata, vocabulary: &mut Vocabulary) -> Result<(), To
         text.map(|text| text.to_str_lossy().to_ascii_lowercase())
             .unwrap_or_default()
     };
-    let model = lower(metadata.text("general.name")?);
+    // It only describes: a value that is no text is no reason to refuse the file.
+    let model = lower(metadata.text("general.name").ok().flatten());
     let pre = lower(metadata.text(key::PRE)?);
     let left = if ["jina-v2-de", "jina-v2-es", "jina-v2-code"]
         .iter()

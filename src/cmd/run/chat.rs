@@ -58,7 +58,7 @@ impl<'a> Chat<'a> {
         Ok(Chat {
             session,
             template,
-            variables: flags.variables()?,
+            variables: flags.variables(),
             parse_special: flags.parse_special,
             multiline: flags.multiline_input,
             options,
@@ -88,7 +88,7 @@ impl<'a> Chat<'a> {
         }
         let commands = with_commands || messages.is_terminal();
         if messages.is_terminal() && !self.output.quiet() {
-            eprintln!("Ctrl-C stops an answer, Ctrl-D leaves, /help tells more.");
+            say!("Ctrl-C stops an answer, Ctrl-D leaves, /help tells more.");
         }
         loop {
             let text = match messages.next()? {
@@ -114,6 +114,10 @@ impl<'a> Chat<'a> {
     }
 
     fn command(&mut self, text: String) -> Next {
+        if text.trim().contains('\n') {
+            // Pasted lines are never commands.
+            return Next::Message(text);
+        }
         let (word, argument) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         match word {
             "/exit" | "/quit" => return Next::Leave,
@@ -121,7 +125,7 @@ impl<'a> Chat<'a> {
                 self.messages.truncate(self.n_fixed);
                 self.attached.clear();
             }
-            "/help" => eprintln!("{HELP}"),
+            "/help" => say!("{HELP}"),
             "/regen" => {
                 let last = self
                     .messages
@@ -136,14 +140,14 @@ impl<'a> Chat<'a> {
                     }
                     return Next::Answer;
                 }
-                eprintln!("there is nothing to answer yet");
+                say!("there is nothing to answer yet");
             }
             "/read" => match std::fs::read_to_string(argument.trim()) {
                 Ok(file) => {
                     self.attached.push_str(&file);
-                    eprintln!("read {} bytes for the next message", file.len());
+                    say!("read {} bytes for the next message", file.len());
                 }
-                Err(error) => eprintln!("error: {}: {error}", argument.trim()),
+                Err(error) => say!("error: {}: {error}", argument.trim()),
             },
             _ => return Next::Message(text),
         }
@@ -166,9 +170,9 @@ impl<'a> Chat<'a> {
         };
         let engine_error = error.downcast_ref::<EngineError>();
         if let (true, Some(known)) = (go_on, engine_error) {
-            eprintln!("error: {known}");
+            say!("error: {known}");
             if let Some(hint) = known.hint() {
-                eprintln!("hint: {hint}");
+                say!("hint: {hint}");
             }
             self.messages.pop();
             return Ok(());
@@ -177,6 +181,10 @@ impl<'a> Chat<'a> {
     }
 
     fn try_answer(&mut self) -> anyhow::Result<()> {
+        if let Some(last) = self.messages.last() {
+            // Templates trim messages.
+            self.session.check_text(last.content.trim().len())?;
+        }
         let model = self.session.context().model().clone();
         let mut input = RenderInput::new(&self.messages);
         input.extra = self.variables.clone();
@@ -198,7 +206,7 @@ impl<'a> Chat<'a> {
         self.output
             .finish(&answer, &prompt.ids, model.tokenizer())?;
         if answer.reason == StopReason::ContextFull {
-            eprintln!(
+            say!(
                 "note: the context of {} tokens is full",
                 self.session.context().n_ctx()
             );

@@ -3,29 +3,29 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use gristmill_engine::sampling::{DEFAULT_ORDER, RANDOM_SEED, SAMPLERS, SamplingOptions};
-use gristmill_engine::{CacheTypes, GenerateOptions, Limit, LoadOptions};
+use gristmill_engine::sampling::{DEFAULT_ORDER, RANDOM_SEED, SAMPLERS, SamplingOptions, sampler};
+use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Limit, LoadOptions};
 
 use crate::escapes::unescape;
-use crate::failure::Hint;
+use crate::numbers::{self, Threads};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Prompt")]
 pub struct PromptFlags {
     /// The text to continue, or the first message of a chat
-    #[arg(long, short, allow_hyphen_values = true, conflicts_with_all = ["file_flag", "binary_file"])]
+    #[arg(long, short, allow_hyphen_values = true, overrides_with_all = ["file_flag", "binary_file"])]
     prompt: Option<String>,
     /// Read the prompt from a file; one newline at its end is dropped
-    #[arg(long = "file", short = 'f', id = "file_flag", value_name = "FILE")]
+    #[arg(long = "file", short = 'f', id = "file_flag", value_name = "FILE", overrides_with_all = ["prompt", "binary_file"])]
     file: Option<PathBuf>,
     /// Read the prompt from a file, byte for byte (-bf)
-    #[arg(long, value_name = "FILE", conflicts_with = "file_flag")]
+    #[arg(long, value_name = "FILE", overrides_with_all = ["prompt", "file_flag"])]
     binary_file: Option<PathBuf>,
     /// Process escape sequences (\n, \t, …) in --prompt and --system-prompt
-    #[arg(long, short)]
+    #[arg(long, short, overrides_with = "no_escape")]
     escape: bool,
     /// Take backslashes as they are: the default, except under a reference name
-    #[arg(long, conflicts_with = "escape")]
+    #[arg(long, overrides_with = "escape")]
     no_escape: bool,
 }
 
@@ -58,29 +58,34 @@ impl PromptFlags {
 #[command(next_help_heading = "Chat")]
 pub struct ChatFlags {
     /// Chat, also where the prompt could be answered alone (-cnv); the default for a model with a chat template
-    #[arg(long, conflicts_with = "no_conversation")]
+    #[arg(long, overrides_with = "no_conversation")]
     pub conversation: bool,
     /// Continue the prompt as plain text (-no-cnv)
-    #[arg(long)]
+    #[arg(long, overrides_with = "conversation")]
     pub no_conversation: bool,
     /// End after the first answer (-st)
-    #[arg(long, conflicts_with = "no_conversation")]
+    #[arg(long)]
     pub single_turn: bool,
     /// Instructions to the model (-sys)
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        overrides_with = "system_prompt_file"
+    )]
     pub system_prompt: Option<String>,
     /// The same from a file (-sysf)
-    #[arg(long, value_name = "FILE", conflicts_with = "system_prompt")]
+    #[arg(long, value_name = "FILE", overrides_with = "system_prompt")]
     pub system_prompt_file: Option<PathBuf>,
     /// Chat template: the name of a built-in one, or Jinja text
-    #[arg(long, value_name = "NAME|JINJA", conflicts_with = "chat_template_file")]
+    #[arg(long, value_name = "NAME|JINJA", overrides_with = "chat_template_file")]
     pub chat_template: Option<String>,
     /// Chat template from a file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", overrides_with = "chat_template")]
     pub chat_template_file: Option<PathBuf>,
     /// Variables for the template, as a JSON object
-    #[arg(long, value_name = "JSON")]
-    pub chat_template_kwargs: Option<String>,
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub chat_template_kwargs: Option<JsonObject>,
     /// Whether the model shall think before it answers, where its template knows `enable_thinking` (-rea)
     #[arg(long, value_name = "on|off|auto", default_value = "auto")]
     pub reasoning: Reasoning,
@@ -113,28 +118,31 @@ impl ChatFlags {
     }
 
     /// The template's variables.
-    pub fn variables(&self) -> anyhow::Result<serde_json::Map<String, serde_json::Value>> {
-        let mut variables = match &self.chat_template_kwargs {
-            Some(json) => {
-                serde_json::from_str(json).context("--chat-template-kwargs is no JSON object")?
-            }
-            None => serde_json::Map::new(),
-        };
+    pub fn variables(&self) -> JsonObject {
+        let mut variables = self.chat_template_kwargs.clone().unwrap_or_default();
         if self.reasoning != Reasoning::Auto {
             variables.insert(
                 "enable_thinking".into(),
                 (self.reasoning == Reasoning::On).into(),
             );
         }
-        Ok(variables)
+        variables
     }
+}
+
+type JsonObject = serde_json::Map<String, serde_json::Value>;
+
+fn json_object(text: &str) -> Result<JsonObject, String> {
+    serde_json::from_str(text).map_err(|error| {
+        format!("it must be a JSON object, such as {{\"enable_thinking\": false}} ({error})")
+    })
 }
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Answer")]
 pub struct AnswerFlags {
     /// Tokens to generate; -1 for no limit, -2 until the context is full
-    #[arg(long = "predict", short = 'n', visible_alias = "n-predict", value_name = "N", default_value_t = -1)]
+    #[arg(long = "predict", short = 'n', visible_alias = "n-predict", value_name = "N", default_value_t = -1, value_parser = numbers::whole(-2..=i64::from(i32::MAX)))]
     predict: i64,
     /// Never end by itself
     #[arg(long)]
@@ -169,84 +177,114 @@ pub struct SamplingFlags {
         long,
         visible_alias = "temperature",
         value_name = "N",
-        default_value_t = 0.8
+        default_value_t = 0.8,
+        value_parser = numbers::finite("", |_| true)
     )]
     temp: f32,
     /// Keep the N best tokens; 0 keeps all
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = numbers::whole(WHOLE_32))]
     top_k: i64,
     /// Keep the fewest best tokens that reach this probability; 1 keeps all
-    #[arg(long, value_name = "P", default_value_t = 0.95)]
+    #[arg(long, value_name = "P", default_value_t = 0.95,
+        value_parser = numbers::finite("of at least 0; 1 or more keeps all tokens", |p| p >= 0.0))]
     top_p: f32,
     /// Drop tokens below this share of the best one's probability; 0 drops none
-    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    #[arg(long, value_name = "P", default_value_t = 0.05,
+        value_parser = numbers::finite("of at most 1; 0 or less drops no token", |p| p <= 1.0))]
     min_p: f32,
     /// Last tokens that the penalties see; 0 turns them off, -1 takes all
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64,
+        value_parser = numbers::whole(-1..=i64::from(i32::MAX)))]
     repeat_last_n: i64,
     /// Penalty on repeated tokens; 1 is off
-    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    #[arg(long, value_name = "N", default_value_t = 1.0,
+        value_parser = numbers::finite("above 0; 1 is off", |n| n > 0.0 && (1.0 / n).is_finite()))]
     repeat_penalty: f32,
     /// Penalty on tokens that occurred; 0 is off
-    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = numbers::finite("", |_| true))]
     presence_penalty: f32,
     /// Penalty per occurrence; 0 is off
-    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = numbers::finite("", |_| true))]
     frequency_penalty: f32,
     /// Change a token's logit: ID+BIAS or ID-BIAS (15043+1, 15043-inf); may be given more than once
     #[arg(long, short, value_name = "ID(+/-)BIAS", value_parser = logit_bias)]
     logit_bias: Vec<(u32, f32)>,
     /// Stages in order, separated by semicolons
-    #[arg(long, value_name = "NAMES", default_value_t = DEFAULT_ORDER.join(";"))]
+    #[arg(long, value_name = "NAMES", default_value_t = DEFAULT_ORDER.join(";"),
+        value_parser = sampler_names, overrides_with = "sampler_seq")]
     samplers: String,
     /// The same by letters
     #[arg(
         long,
         visible_alias = "sampling-seq",
         value_name = "LETTERS",
-        conflicts_with = "samplers"
+        value_parser = sampler_letters,
+        overrides_with = "samplers"
     )]
     sampler_seq: Option<String>,
     /// Seed; -1 takes a fresh one
-    #[arg(long, short, value_name = "N", default_value_t = -1)]
+    #[arg(long, short, value_name = "N", default_value_t = -1,
+        value_parser = numbers::whole(-1..=i64::from(u32::MAX)))]
     seed: i64,
 }
 
+/// The numbers that the reference takes for a whole number.
+const WHOLE_32: std::ops::RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
+
 fn logit_bias(text: &str) -> Result<(u32, f32), String> {
-    let at = text.find(['+', '-']).ok_or("no sign after the token id")?;
+    let wrong = || {
+        "it must be a token id, a sign and a number, as in 15043+1, 15043-0.5 or 15043-inf"
+            .to_owned()
+    };
+    let at = text.find(['+', '-']).ok_or_else(wrong)?;
     let (id, bias) = text.split_at(at);
-    let id = id
-        .trim()
-        .parse()
-        .map_err(|_| format!("'{id}' is no token id"))?;
-    let bias = bias
-        .trim()
-        .parse()
-        .map_err(|_| format!("'{bias}' is no number"))?;
+    let id = id.trim().parse().map_err(|_| wrong())?;
+    let bias: f32 = bias.trim().parse().map_err(|_| wrong())?;
+    if bias.is_nan() || bias == f32::INFINITY {
+        return Err(wrong());
+    }
     Ok((id, bias))
 }
 
+fn sampler_names(text: &str) -> Result<String, String> {
+    let mut names = text.split(';').filter(|name| !name.is_empty());
+    match names.find(|name| sampler(name).is_none()) {
+        None => Ok(text.to_owned()),
+        Some(unknown) => {
+            let known: Vec<&str> = SAMPLERS.iter().map(|kind| kind.name).collect();
+            Err(format!(
+                "there is no sampler '{unknown}'; there are {}",
+                known.join(", ")
+            ))
+        }
+    }
+}
+
+/// The names, separated by semicolons, that a sequence of letters stands for.
+fn sampler_letters(text: &str) -> Result<String, String> {
+    let name = |letter: char| {
+        let found = SAMPLERS.iter().find(|kind| kind.letter == letter);
+        found.map(|kind| kind.name).ok_or_else(|| {
+            let known: Vec<String> = SAMPLERS
+                .iter()
+                .map(|kind| format!("{} ({})", kind.letter, kind.name))
+                .collect();
+            format!(
+                "no sampler has the letter '{letter}'; there are {}",
+                known.join(", ")
+            )
+        })
+    };
+    let names: Result<Vec<&str>, String> = text.chars().map(name).collect();
+    Ok(names?.join(";"))
+}
+
 impl SamplingFlags {
-    pub fn options(&self) -> anyhow::Result<SamplingOptions> {
-        let seed = match self.seed {
-            -1 => RANDOM_SEED,
-            seed => u32::try_from(seed)
-                .with_context(|| format!("--seed {seed} is not from -1 to {}", u32::MAX))?,
-        };
-        let samplers = match &self.sampler_seq {
-            Some(letters) => letters
-                .chars()
-                .map(sampler_of_letter)
-                .collect::<anyhow::Result<_>>()?,
-            None => self
-                .samplers
-                .split(';')
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        };
-        Ok(SamplingOptions {
-            seed,
+    pub fn options(&self) -> SamplingOptions {
+        let names = self.sampler_seq.as_ref().unwrap_or(&self.samplers);
+        SamplingOptions {
+            // -1 is the one number outside, and asks for a fresh seed
+            seed: u32::try_from(self.seed).unwrap_or(RANDOM_SEED),
             temperature: self.temp,
             top_k: usize::try_from(self.top_k).unwrap_or(0),
             top_p: self.top_p,
@@ -256,66 +294,60 @@ impl SamplingFlags {
             presence_penalty: self.presence_penalty,
             frequency_penalty: self.frequency_penalty,
             logit_bias: self.logit_bias.clone(),
-            samplers,
-        })
+            samplers: names
+                .split(';')
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        }
     }
-}
-
-fn sampler_of_letter(letter: char) -> anyhow::Result<String> {
-    let found = SAMPLERS.iter().find(|kind| kind.letter == letter);
-    found.map(|kind| kind.name.to_owned()).with_context(|| {
-        let known: Vec<String> = SAMPLERS
-            .iter()
-            .map(|kind| format!("{} ({})", kind.letter, kind.name))
-            .collect();
-        format!(
-            "--sampler-seq: no sampler has the letter '{letter}'; there are {}",
-            known.join(", ")
-        )
-    })
 }
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Model")]
 pub struct LoadFlags {
     /// Positions of the context; 0 takes the model's own, cut so that the KV cache stays within 4 GiB
-    #[arg(long, short, value_name = "N", default_value_t = 0)]
+    #[arg(long, short, value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=CONTEXT_MAX))]
     ctx_size: usize,
-    /// Threads; -1 takes one per processor
-    #[arg(long, short, value_name = "N", default_value_t = -1)]
-    threads: i64,
-    /// Tokens computed at once (-ub)
-    #[arg(long, value_name = "N", default_value_t = 512)]
+    /// Threads; 0 or less takes one per processor
+    #[arg(long, short, value_name = "N", default_value = "-1", value_parser = numbers::threads)]
+    threads: Threads,
+    /// Most tokens of a prompt that are computed at once
+    #[arg(long, short, value_name = "N", default_value_t = 2048, value_parser = numbers::count(1..=i32::MAX as usize))]
+    batch_size: usize,
+    /// The same, where it is smaller; 0 takes --batch-size (-ub)
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = numbers::count(0..=i32::MAX as usize))]
     ubatch_size: usize,
     /// Type of the KV cache's keys: f16 or f32 (-ctk)
-    #[arg(long, value_name = "TYPE", default_value = "f16")]
-    cache_type_k: String,
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_type)]
+    cache_type_k: gristmill_quant::TensorType,
     /// Type of its values (-ctv)
-    #[arg(long, value_name = "TYPE", default_value = "f16")]
-    cache_type_v: String,
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_type)]
+    cache_type_v: gristmill_quant::TensorType,
 }
 
 impl LoadFlags {
-    pub fn options(&self) -> anyhow::Result<LoadOptions> {
-        Ok(LoadOptions {
-            n_threads: usize::try_from(self.threads).ok().filter(|&n| n > 0),
+    pub fn options(&self) -> LoadOptions {
+        let n_ubatch = match self.ubatch_size {
+            0 => self.batch_size,
+            n => n.min(self.batch_size),
+        };
+        LoadOptions {
+            n_threads: self.threads.asked(),
             n_ctx: Some(self.ctx_size).filter(|&n| n > 0),
             cache: CacheTypes {
-                k: cache_type("--cache-type-k", &self.cache_type_k)?,
-                v: cache_type("--cache-type-v", &self.cache_type_v)?,
+                k: self.cache_type_k,
+                v: self.cache_type_v,
             },
-            n_ubatch: self.ubatch_size,
-        })
+            n_ubatch,
+        }
     }
 }
 
-fn cache_type(flag: &str, name: &str) -> anyhow::Result<gristmill_quant::TensorType> {
+fn cache_type(name: &str) -> Result<gristmill_quant::TensorType, String> {
     let supported = [gristmill_quant::F16, gristmill_quant::F32];
     let found = gristmill_quant::TensorType::from_name(name).filter(|ty| supported.contains(ty));
-    found.ok_or_else(|| {
-        anyhow::anyhow!("{flag}: the KV cache cannot have the type '{name}'")
-            .context(Hint::new("f16 and f32 are supported"))
-    })
+    found.ok_or_else(|| "f16 and f32 are supported".to_owned())
 }
 
 /// Flags of the reference that change nothing here; accepted so that command lines carry over.
@@ -325,12 +357,9 @@ pub struct IgnoredFlags {
     /// Attention is always computed block by block (-fa)
     #[arg(long, value_name = "on|off|auto", num_args = 0..=1, default_missing_value = "on")]
     flash_attn: Option<String>,
-    /// Batches are cut by --ubatch-size
-    #[arg(long, short, value_name = "N")]
-    batch_size: Option<usize>,
     /// Prompts run on the same threads (-tb)
-    #[arg(long, value_name = "N")]
-    threads_batch: Option<i64>,
+    #[arg(long, value_name = "N", value_parser = numbers::threads)]
+    threads_batch: Option<Threads>,
     /// Files are always mapped
     #[arg(long, visible_alias = "no-mmap")]
     mmap: bool,
@@ -361,7 +390,7 @@ impl IgnoredFlags {
     /// Says what could surprise.
     pub fn note(&self) {
         if self.mlock {
-            eprintln!("note: --mlock changes nothing; pages stay as long as the system keeps them");
+            say!("note: --mlock changes nothing; pages stay as long as the system keeps them");
         }
     }
 }

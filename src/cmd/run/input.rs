@@ -47,7 +47,10 @@ impl Messages {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let editor = match is_terminal {
             true => {
-                Some(Reedline::create().with_history(Box::new(FileBackedHistory::new(HISTORY)?)))
+                let history = FileBackedHistory::new(HISTORY)?;
+                let editor = Reedline::create().with_history(Box::new(history));
+                // Pasted lines are one message.
+                Some(editor.use_bracketed_paste(true))
             }
             false => None,
         };

@@ -79,9 +79,9 @@ impl OutputFlags {
     /// Shows the tokens of a prompt, where more is asked for.
     pub fn show_tokens(&self, ids: &[u32], tokenizer: &Tokenizer) {
         if self.verbose && !self.log_disable {
-            eprintln!("prompt: {} tokens", ids.len());
+            say!("prompt: {} tokens", ids.len());
             for &id in ids {
-                eprintln!(
+                say!(
                     "{id:>8} {:?}",
                     String::from_utf8_lossy(tokenizer.piece(id, true))
                 );
@@ -101,7 +101,7 @@ impl OutputFlags {
         out.flush()?;
         if self.show_timings == Switch::On && !self.log_disable {
             let timings = &answer.timings;
-            eprintln!(
+            say!(
                 "[ Prompt: {:.1} t/s | Generation: {:.1} t/s | {} + {} tokens, seed {}, stopped by {} ]",
                 timings.prompt_per_second(),
                 timings.decode_per_second(),
@@ -198,20 +198,20 @@ pub fn report(report: &LoadReport, verbose: bool) {
     } else {
         "trained on"
     };
-    eprintln!(
+    say!(
         "model: {name}, {}, {:.1} M parameters",
         report.architecture,
         report.n_parameters as f64 / 1e6
     );
     let recipe = report.recipe.and_then(|recipe| recipe.name);
-    eprintln!(
+    say!(
         "file: {:.1} MiB in {} part(s), recipe {}: {} tensors",
         mib(report.file_bytes),
         report.n_shards,
         recipe.unwrap_or("not stated"),
         types.join(", ")
     );
-    eprintln!(
+    say!(
         "context: {} tokens ({cut} {}), KV cache {}/{} {:.1} MiB",
         report.n_ctx,
         report.n_context_train,
@@ -219,7 +219,7 @@ pub fn report(report: &LoadReport, verbose: bool) {
         report.cache.1,
         mib(report.cache_bytes)
     );
-    eprintln!(
+    say!(
         "buffers: weights {:.1} MiB mapped, KV cache {:.1} MiB, compute {:.1} MiB",
         mib(report.weight_bytes),
         mib(report.cache_bytes),
@@ -230,17 +230,19 @@ pub fn report(report: &LoadReport, verbose: bool) {
     } else {
         "none"
     };
-    eprintln!("tokenizer: {}; chat template: {template}", report.tokenizer);
-    eprintln!(
+    say!("tokenizer: {}; chat template: {template}", report.tokenizer);
+    say!(
         "backend: {} ({}), {} threads",
-        report.backend, report.isa, report.n_threads
+        report.backend,
+        report.isa,
+        report.n_threads
     );
     if report.n_ctx > report.n_context_train {
-        eprintln!("warning: the context is longer than the model was trained on");
+        say!("warning: the context is longer than the model was trained on");
     }
     if verbose {
         for (name, n, bytes) in &report.types {
-            eprintln!("type {name}: {n} tensors, {:.1} MiB", mib(*bytes));
+            say!("type {name}: {n} tensors, {:.1} MiB", mib(*bytes));
         }
     }
 }

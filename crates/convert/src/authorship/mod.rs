@@ -118,7 +118,7 @@ pub(crate) struct Given<'a> {
     pub name: Option<&'a str>,
     /// File with entries that go before all others.
     pub overrides: Option<&'a Path>,
-    /// Number of parameters of the model.
+    /// Number of parameters of the model; 0 where no weights are looked at.
     pub n_params: u64,
 }
 
@@ -177,10 +177,12 @@ impl Authorship {
         if let Some(name) = given.name {
             found.texts.insert("name", name.to_owned());
         }
-        found
-            .texts
-            .entry("size_label")
-            .or_insert_with(|| model_id::size_of(given.n_params));
+        if given.n_params > 0 {
+            found
+                .texts
+                .entry("size_label")
+                .or_insert_with(|| model_id::size_of(given.n_params));
+        }
         Ok(found)
     }
 

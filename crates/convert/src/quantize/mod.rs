@@ -4,6 +4,7 @@
 //! all threads, write it. Memory does not grow with the model, and the bytes depend neither on the number of
 //! threads nor on the size of a slab.
 
+mod description;
 mod importance;
 mod metadata;
 mod report;
@@ -20,9 +21,7 @@ use gristmill_quant::TensorType;
 
 use crate::error::{ConvertError, Result};
 use crate::progress::{Event, Progress};
-use crate::recipe::{
-    ModelFacts, Plan, PlanOptions, PlannedTensor, Recipe, SourceTensor, plan, sort_tensors,
-};
+use crate::recipe::{Plan, PlanOptions, PlannedTensor, Recipe, SourceTensor, plan, sort_tensors};
 
 pub use importance::Importance;
 pub use metadata::quantized_metadata;
@@ -114,7 +113,10 @@ pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Qua
         sort_tensors(&mut views, |view| &view.info.name);
     }
     let sources: Vec<SourceTensor> = views.iter().map(source).collect();
-    let facts = ModelFacts::from_metadata(model.metadata())?;
+    let file_type = options.recipe.map(|recipe| recipe.id);
+    let metadata = quantized_metadata(model.metadata(), file_type, &options.metadata);
+    // As the reference: what is set counts already for the mix.
+    let facts = description::check(model.path(), &metadata)?;
     let plan = match options.recipe {
         Some(recipe) => plan(recipe, &facts, &sources, &options.plan_options())?,
         None => copy_plan(&sources),
@@ -124,8 +126,6 @@ pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Qua
     for warning in &report.warnings {
         progress(Event::Warning(warning));
     }
-    let file_type = options.recipe.map(|recipe| recipe.id);
-    let metadata = quantized_metadata(model.metadata(), file_type, &options.metadata);
     let layout: Vec<TensorPlan> = sources.iter().zip(&plan.tensors).map(layout).collect();
     let write_options = WriteOptions {
         force: options.force,

@@ -121,8 +121,15 @@ impl std::str::FromStr for TensorOverride {
         if pattern.is_empty() {
             return Err(bad("the pattern is empty".to_owned()));
         }
-        let pattern =
-            Regex::new(&pattern.to_lowercase()).map_err(|error| bad(error.to_string()))?;
+        let pattern = Regex::new(&pattern.to_lowercase()).map_err(|error| {
+            // Its last line says what is wrong, those above draw the pattern.
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or_default();
+            bad(format!(
+                "the pattern is no regular expression: {}",
+                reason.trim_start_matches("error: ")
+            ))
+        })?;
         Ok(TensorOverride { pattern, ty })
     }
 }

@@ -98,6 +98,10 @@ impl TokenizerJson {
         match (&self.model.kind, &self.model.vocab) {
             (None, Vocab::Map(vocab)) => Ok(vocab),
             (Some(kind), Vocab::Map(vocab)) if kind == "BPE" => Ok(vocab),
+            (None, Vocab::Other(_)) => Err("model.vocab is no table of tokens and ids".to_owned()),
+            (Some(kind), Vocab::Other(_)) if kind == "BPE" => {
+                Err("model.vocab is no table of tokens and ids".to_owned())
+            }
             (kind, _) => {
                 let kind = kind.as_deref().unwrap_or("without a type");
                 Err(format!(

@@ -77,6 +77,9 @@ fn structure(error: &Error) -> Option<&'static str> {
         }
         Error::DuplicateTensor { .. } | Error::BadShape { .. } => DAMAGED,
         Error::Misaligned { .. } | Error::Overlap { .. } => DAMAGED,
+        Error::MissingKey { .. } | Error::WrongType { .. } => {
+            "the metadata is incomplete or was edited; convert the model again from its original checkpoint"
+        }
         _ => return None,
     })
 }
@@ -149,6 +152,16 @@ fn output(error: &Error) -> Option<&'static str> {
     Some(match error {
         Error::OutputExists { .. } => "choose another name, or give `--force` to replace it",
         Error::OutputIsInput { .. } => "choose another name: an input is never overwritten",
+        Error::OutputNameless | Error::OutputIsFolder { .. } => {
+            "name the file to write, with its folder if it is to lie in one"
+        }
+        Error::OutputNotRegular { .. } => {
+            "name a file on a disk; to write nothing at all, use `--dry-run` where the command has it"
+        }
+        Error::OutputBelowFile { .. } => "choose another folder",
+        Error::OutputRefused { .. } => {
+            "choose a folder that you may write to, and a name that its disk accepts"
+        }
         Error::NoFolder { .. } => "create the folder first",
         Error::AlreadyEndian { .. } => "there is nothing to convert; use the file as it is",
         Error::NoManifest { .. } => {

@@ -541,6 +541,37 @@ pub enum Error {
         /// The input.
         input: PathBuf,
     },
+    /// The name of the output is empty.
+    #[error("the name of the output is empty")]
+    OutputNameless,
+    /// The output's path is a folder.
+    #[error("{}: is a folder; an output is a file", .path.display())]
+    OutputIsFolder {
+        /// The output.
+        path: PathBuf,
+    },
+    /// The output's path is a device, a pipe or a socket.
+    #[error("{}: is a device or a pipe; an output is a regular file, which appears under its name when it is complete", .path.display())]
+    OutputNotRegular {
+        /// The output.
+        path: PathBuf,
+    },
+    /// What should be the output's folder is a file.
+    #[error("{}: {} is no folder", .path.display(), .folder.display())]
+    OutputBelowFile {
+        /// The output.
+        path: PathBuf,
+        /// The file in place of a folder.
+        folder: PathBuf,
+    },
+    /// The system lets no file of this name be made.
+    #[error("{}: no file can be made there: {source}", .path.display())]
+    OutputRefused {
+        /// The output.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// The folder that is to hold the output is not there.
     #[error("{}: there is no folder {}", .path.display(), .folder.display())]
     NoFolder {
@@ -733,7 +764,9 @@ impl Error {
                 Some(path)
             }
             NotFirstShard { path, .. } | WriteProtected { path } => Some(path),
-            MissingKey { .. } | WrongType { .. } => None,
+            OutputIsFolder { path } | OutputNotRegular { path } => Some(path),
+            OutputBelowFile { path, .. } | OutputRefused { path, .. } => Some(path),
+            OutputNameless | MissingKey { .. } | WrongType { .. } => None,
         }
     }
 }

@@ -245,7 +245,7 @@ fn b41_folder_and_space_are_checked_first() {
     assert!(matches!(over, Err(Error::BadPlan { .. })));
     assert!(matches!(
         create(folder.path(), &[], &WriteOptions::default()),
-        Err(Error::IsFolder { .. })
+        Err(Error::OutputIsFolder { .. })
     ));
     assert!(entries(folder.path()).is_empty());
 }

@@ -188,7 +188,9 @@ impl Hyperparameters {
 }
 
 fn architecture_of(metadata: &Metadata) -> Result<&'static Architecture, ModelError> {
-    let kind = metadata.str("general.type")?.unwrap_or("model");
+    // It only describes: a value that is no text tells nothing, and is no reason to refuse the file.
+    let kind = metadata.str("general.type").ok().flatten();
+    let kind = kind.unwrap_or("model");
     let name = metadata.required_str("general.architecture")?;
     let (kind, remedy) = match (kind, name) {
         ("adapter", _) => (

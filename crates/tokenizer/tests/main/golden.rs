@@ -223,6 +223,37 @@ fn tiny_checkpoints() {
     println!("golden comparisons: {n_compared}");
 }
 
+/// The bound that needs no look at the text holds for every text.
+#[test]
+fn no_text_has_fewer_tokens_than_its_length_says() {
+    let Some(folder) = golden("tokens") else {
+        return;
+    };
+    let corpus = json(&folder.join("fuzz.json"));
+    let mut n_telling = 0;
+    for name in VOCABULARIES {
+        let tokenizer = tokenizer(&folder.join(format!("ggml-vocab-{name}.gguf")));
+        for case in corpus.as_array().unwrap() {
+            let text = case["text"].as_str().unwrap();
+            let fewest = tokenizer.fewest_tokens(text.len());
+            assert!(
+                tokenizer.encode(text, PARSED).len() >= fewest,
+                "{name}: {text:?}"
+            );
+        }
+        n_telling += usize::from(tokenizer.fewest_tokens(1 << 20) > 1000);
+        for token in 0..tokenizer.n_tokens() as u32 {
+            let text = tokenizer.piece(token, true).repeat(40);
+            let fewest = tokenizer.fewest_tokens(text.len());
+            assert!(fewest <= 40, "{name}: {token}");
+        }
+    }
+    assert!(
+        n_telling >= 5,
+        "the bound says something for {n_telling} vocabularies only"
+    );
+}
+
 /// Streaming gives the characters of the joined pieces.
 #[test]
 fn streams_give_the_whole_text() {
@@ -241,25 +272,5 @@ fn streams_give_the_whole_text() {
             let whole = String::from_utf8(tokenizer.decode(&ids, true)).unwrap();
             assert_eq!(streamed, whole, "{name}");
         }
-    }
-}
-
-/// Speed on the text file that `GRISTMILL_TEXT` names, for `cargo test --release -- --ignored --nocapture speed`.
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let Some(folder) = golden("tokens") else {
-        return;
-    };
-    let text = std::fs::read(std::env::var_os("GRISTMILL_TEXT").unwrap()).unwrap();
-    for name in VOCABULARIES {
-        let path = folder.join(format!("ggml-vocab-{name}.gguf"));
-        let start = std::time::Instant::now();
-        let tokenizer = tokenizer(&path);
-        let loaded = start.elapsed();
-        let start = std::time::Instant::now();
-        let n_ids = tokenizer.encode(&text, PLAIN).len();
-        let speed = text.len() as f64 / 1e6 / start.elapsed().as_secs_f64();
-        println!("{name}: load {loaded:.0?}, encode {speed:.1} MB/s, {n_ids} ids");
     }
 }

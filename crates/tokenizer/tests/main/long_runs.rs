@@ -7,8 +7,11 @@ use gristmill_tokenizer::pre::PRE_TOKENIZERS;
 
 use crate::golden::{golden, tokenizer};
 
-fn runs() -> Vec<Vec<u8>> {
-    let units: [&[u8]; 14] = [
+/// Repetitions of a unit in a long text.
+const N_UNITS: usize = 200_000;
+
+fn units() -> [&'static [u8]; 14] {
+    [
         b"A",
         b"a",
         b"\n",
@@ -23,8 +26,51 @@ fn runs() -> Vec<Vec<u8>> {
         "😀".as_bytes(),
         b" \n ",
         b"\xFF",
-    ];
-    units.iter().map(|unit| unit.repeat(200_000)).collect()
+    ]
+}
+
+/// Asserts that four times the text takes about four times as long; work that grows with the square takes sixteen times.
+/// Only the fastest of several runs count, since others may keep the machine busy.
+fn assert_linear(name: &str, unit: &[u8], mut work: impl FnMut(&[u8])) {
+    const ATTEMPTS: usize = 6;
+    const RATIO_MAX: u32 = 9;
+    /// No quadratic work on a long text is as quick as this, and shorter times say little.
+    const QUICK: Duration = Duration::from_millis(20);
+    let [short, long] = [N_UNITS / 4, N_UNITS].map(|n| unit.repeat(n));
+    let mut time = |text: &[u8]| {
+        let start = Instant::now();
+        work(text);
+        start.elapsed()
+    };
+    let (mut best_short, mut best_long) = (Duration::MAX, Duration::MAX);
+    for _ in 0..ATTEMPTS {
+        best_long = best_long.min(time(&long));
+        if best_long < QUICK {
+            return;
+        }
+        best_short = best_short.min(time(&short)).min(time(&short));
+        if best_long < RATIO_MAX * best_short {
+            return;
+        }
+    }
+    panic!("{name}: {unit:?} took {best_short:?}, and {best_long:?} in a text four times as long");
+}
+
+#[test]
+fn quadratic_work_is_found() {
+    let found = std::panic::catch_unwind(|| {
+        assert_linear("pairs", b"a", |text| {
+            let mut n = 0u64;
+            for start in (0..text.len()).step_by(64) {
+                n += text[start..]
+                    .iter()
+                    .map(|byte| u64::from(*byte))
+                    .sum::<u64>();
+            }
+            assert!(std::hint::black_box(n) > 0);
+        });
+    });
+    assert!(found.is_err());
 }
 
 /// Runs on a thread with a small stack, so that recursion over the text would be seen.
@@ -40,16 +86,12 @@ fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
 fn b57_pre_tokenizers() {
     on_a_small_stack(|| {
         for pre in PRE_TOKENIZERS {
-            for text in runs() {
-                let start = Instant::now();
-                let mut n_bytes = 0;
-                pre.split(&text, &mut |word| n_bytes += word.len());
-                assert_eq!(n_bytes, text.len());
-                assert!(
-                    start.elapsed() < Duration::from_secs(2),
-                    "{}",
-                    pre.names[0].name
-                );
+            for unit in units() {
+                assert_linear(pre.names[0].name, unit, |text| {
+                    let mut n_bytes = 0;
+                    pre.split(text, &mut |word| n_bytes += word.len());
+                    assert_eq!(n_bytes, text.len());
+                });
             }
         }
     });
@@ -70,34 +112,33 @@ fn b57_whole_tokenizers() {
             "deepseek-llm",
         ] {
             let tokenizer = tokenizer(&folder.join(format!("ggml-vocab-{name}.gguf")));
-            for text in runs() {
-                let start = Instant::now();
-                let ids = tokenizer.encode(
-                    &text,
-                    EncodeOptions {
+            for unit in units() {
+                let mut last = (Vec::new(), Vec::new());
+                assert_linear(name, unit, |text| {
+                    let options = EncodeOptions {
                         parse_special: true,
                         ..Default::default()
-                    },
-                );
-                assert!(
-                    start.elapsed() < Duration::from_secs(5),
-                    "{name}: {:?}",
-                    &text[..4]
-                );
-                let decoded = tokenizer.decode(&ids, true);
-                match name {
-                    // SentencePiece puts a space in front, and reads U+2581 as one.
-                    "llama-spm" if text.starts_with("\u{2581}".as_bytes()) => {}
-                    "llama-spm" => assert_eq!(decoded[1..], text, "{name}"),
-                    // StarCoder has no token for some bytes, which are dropped as in the reference.
-                    "starcoder" if text[0] == 0xFF => assert_eq!(decoded, b""),
-                    // DeepSeek has an added token "ÿ" where that of the byte should be.
-                    "deepseek-llm" if text[0] == 0xFF => {
-                        assert_eq!(decoded, "ÿ".repeat(200_000).as_bytes())
-                    }
-                    _ => assert_eq!(decoded, text, "{name}"),
-                }
+                    };
+                    last = (text.to_vec(), tokenizer.encode(text, options));
+                });
+                let (text, ids) = last;
+                check_decoded(name, &text, &tokenizer.decode(&ids, true));
             }
         }
     });
+}
+
+fn check_decoded(name: &str, text: &[u8], decoded: &[u8]) {
+    match name {
+        // SentencePiece puts a space in front, and reads U+2581 as one.
+        "llama-spm" if text.starts_with("\u{2581}".as_bytes()) => {}
+        "llama-spm" => assert_eq!(&decoded[1..], text, "{name}"),
+        // StarCoder has no token for some bytes, which are dropped as in the reference.
+        "starcoder" if text[0] == 0xFF => assert_eq!(decoded, b""),
+        // DeepSeek has an added token "ÿ" where that of the byte should be.
+        "deepseek-llm" if text[0] == 0xFF => {
+            assert_eq!(decoded, "ÿ".repeat(text.len()).as_bytes());
+        }
+        _ => assert_eq!(decoded, text, "{name}"),
+    }
 }

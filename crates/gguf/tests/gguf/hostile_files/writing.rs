@@ -74,12 +74,28 @@ fn of_targets(folder: &Path) -> Vec<(&'static str, Error)> {
             "NoFolder",
             create(&folder.join("absent/out.gguf"), 1, &plain),
         ),
+        ("OutputNameless", create(Path::new(""), 1, &plain)),
+        ("OutputIsFolder", create(folder, 1, &plain)),
+        (
+            "OutputBelowFile",
+            create(&there.join("out.gguf"), 1, &plain),
+        ),
+        (
+            "OutputRefused",
+            create(&folder.join("n".repeat(300)), 1, &plain),
+        ),
     ];
     #[cfg(unix)]
-    errors.push((
-        "NoSpace",
-        create(&folder.join("out.gguf"), u64::MAX >> 1, &plain),
-    ));
+    errors.extend([
+        (
+            "NoSpace",
+            create(&folder.join("out.gguf"), u64::MAX >> 1, &plain),
+        ),
+        (
+            "OutputNotRegular",
+            create(Path::new("/dev/null"), 1, &plain),
+        ),
+    ]);
     errors
 }
 

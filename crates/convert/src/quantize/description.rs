@@ -1,0 +1,121 @@
+//! Whether a file describes a model that can be loaded. Quantization itself needs little of it, but what cannot be
+//! loaded is not worth hours of work; the reference loads the description too.
+
+use std::path::Path;
+
+use gristmill_gguf::Metadata;
+use gristmill_model::{Hyperparameters, MAX_LAYERS, ModelError};
+
+use crate::error::{ConvertError, Result};
+use crate::recipe::ModelFacts;
+
+/// Names of architectures that the reference loads. Those that [`gristmill_model::ARCHITECTURES`] does not have can be
+/// quantized all the same: a recipe asks for little more than the names of tensors.
+#[rustfmt::skip]
+const KNOWN: &[&str] = &[
+    "afmoe", "apertus", "arcee", "arctic", "arwkv7", "baichuan", "bailingmoe", "bailingmoe2", "bailingmoe3", "bert",
+    "bitnet", "bloom", "chameleon", "chatglm", "clef", "codeshell", "cogvlm", "cohere2", "cohere2moe", "command-r",
+    "dbrx", "deci", "deepseek", "deepseek2", "deepseek2-ocr", "deepseek32", "deepseek4", "dflash", "dots1",
+    "dots3note", "dream", "eagle3", "ernie4_5", "ernie4_5-moe", "eurobert", "exaone", "exaone-moe", "exaone4",
+    "falcon", "falcon-h1", "gemma", "gemma-embedding", "gemma2", "gemma3", "gemma3n", "gemma4", "gemma4-assistant",
+    "glm-dsa", "glm4", "glm4moe", "glm5-next", "gpt-oss", "gpt2", "gptj", "gptneox", "granite", "granite_swa",
+    "granitehybrid", "granitemoe", "graniteswitch", "grok", "grovemoe", "hrm_text", "hunyuan-dense", "hunyuan-moe",
+    "hunyuan_vl", "hy_v3", "hy_v4", "internlm2", "jais", "jais2", "jamba", "jina-bert-v2", "jina-bert-v3",
+    "kimi-k3", "kimi-linear", "laguna", "lfm2", "lfm2moe", "llada", "llada-moe", "llama", "llama-embed", "llama4",
+    "maincoder", "mamba", "mamba2", "maple", "mellum", "mimo2", "minicpm", "minicpm3", "minimax-01", "minimax-m2",
+    "minimax-m3", "mistral3", "mistral4", "modern-bert", "mpt", "muse-glimmer", "nanbeige", "nemotron",
+    "nemotron_h", "nemotron_h_moe", "neo-bert", "nomic-bert", "nomic-bert-moe", "olmo", "olmo2", "olmoe", "openelm",
+    "orion", "paddleocr", "pangu-embedded", "phi2", "phi3", "phimoe", "plamo", "plamo2", "plamo3", "plm",
+    "pockettts", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen35", "qwen35moe", "qwen3moe", "qwen3next",
+    "qwen3tts", "qwen3vl", "qwen3vlmoe", "qwen4exp", "refact", "rnd1", "rwkv6", "rwkv6qwen2", "rwkv7", "seed_oss",
+    "smallthinker", "smollm3", "spark2_5", "stablelm", "starcoder", "starcoder2", "step35", "t5", "t5encoder",
+    "talkie", "wavtokenizer-dec", "xverse",
+];
+
+/// Refuses a description that cannot be loaded, and gives what the mixes ask about it.
+///
+/// # Errors
+/// An architecture that is missing or unknown, and what else stands in the way of its hyperparameters.
+pub(super) fn check(path: &Path, metadata: &Metadata) -> Result<ModelFacts> {
+    let wrong = |source: ModelError| ConvertError::Description {
+        path: path.to_owned(),
+        source: Box::new(source),
+    };
+    let in_file = |error: gristmill_gguf::Error| wrong(error.into());
+    let name = metadata
+        .required_str("general.architecture")
+        .map_err(in_file)?;
+    if gristmill_model::architecture(name).is_some() {
+        Hyperparameters::from_metadata(metadata).map_err(wrong)?;
+    } else if KNOWN.contains(&name) {
+        check_unloaded(name, metadata).map_err(wrong)?;
+    } else {
+        return Err(ConvertError::UnknownArchitecture {
+            path: path.to_owned(),
+            name: name.to_owned(),
+        });
+    }
+    ModelFacts::from_metadata(metadata).map_err(|error| match error {
+        ConvertError::Gguf(error) => in_file(error),
+        error => error,
+    })
+}
+
+/// What the reference asks of every model.
+fn check_unloaded(name: &str, metadata: &Metadata) -> Result<(), ModelError> {
+    for suffix in ["context_length", "embedding_length"] {
+        metadata.required_u32(&format!("{name}.{suffix}"))?;
+    }
+    let key = format!("{name}.block_count");
+    let n_layers = metadata.required_u32(&key)?;
+    match usize::try_from(n_layers) {
+        Ok(1..=MAX_LAYERS) => Ok(()),
+        _ => Err(ModelError::Hyperparameter {
+            key,
+            value: n_layers.to_string(),
+            reason: format!("must be from 1 to {MAX_LAYERS}"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_sorted_and_hold_our_own() {
+        assert!(KNOWN.is_sorted());
+        for architecture in gristmill_model::ARCHITECTURES {
+            assert!(KNOWN.contains(&architecture.name), "{}", architecture.name);
+        }
+    }
+
+    #[test]
+    fn an_architecture_that_is_not_run_needs_its_sizes() {
+        let mut metadata = Metadata::new();
+        metadata.set("general.architecture", "phi2");
+        let refused = |metadata: &Metadata| {
+            check(Path::new("a.gguf"), metadata)
+                .expect_err("it is incomplete")
+                .to_string()
+        };
+        assert_eq!(
+            refused(&metadata),
+            "a.gguf: metadata key \"phi2.context_length\" is missing"
+        );
+        for (key, value) in [
+            ("context_length", 64u32),
+            ("embedding_length", 32),
+            ("block_count", 0),
+        ] {
+            metadata.set(format!("phi2.{key}"), value);
+        }
+        assert_eq!(
+            refused(&metadata),
+            "a.gguf: metadata key `phi2.block_count` is 0: must be from 1 to 512"
+        );
+        metadata.set("phi2.block_count", 2u32);
+        let facts = check(Path::new("a.gguf"), &metadata).expect("it is complete");
+        assert_eq!((facts.architecture.as_str(), facts.n_layers), ("phi2", 2));
+    }
+}
