@@ -111,6 +111,12 @@ fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     })
     .or_else(|| {
         cause
+            .downcast_ref::<gristmill_measure::MeasureError>()?
+            .hint()
+            .map(String::from)
+    })
+    .or_else(|| {
+        cause
             .downcast_ref::<gristmill_engine::EngineError>()?
             .hint()
     })

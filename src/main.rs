@@ -6,6 +6,7 @@ mod say;
 
 mod arguments;
 mod cmd;
+mod display;
 mod escapes;
 mod failure;
 mod gpu;

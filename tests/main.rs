@@ -2,6 +2,8 @@
 
 #[path = "main/arguments.rs"]
 mod arguments;
+#[path = "main/check.rs"]
+mod check;
 #[path = "main/containers.rs"]
 mod containers;
 #[path = "main/edit.rs"]
@@ -14,6 +16,8 @@ mod fixtures;
 mod golden;
 #[path = "main/harness.rs"]
 mod harness;
+#[path = "main/inspect.rs"]
+mod inspect;
 #[path = "main/real.rs"]
 mod real;
 #[path = "main/regression.rs"]

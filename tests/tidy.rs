@@ -29,6 +29,10 @@ const ALLOWED_EDGES: &[(&str, &[&str])] = &[
     ),
     ("gguf", &["quant"]),
     ("kernels", &["quant"]),
+    (
+        "measure",
+        &["engine", "gguf", "model", "quant", "tokenizer"],
+    ),
     ("model", &["compute", "gguf", "quant"]),
     ("pipeline", &["convert", "engine", "gguf"]),
     ("quant", &[]),
@@ -45,6 +49,7 @@ const REGISTRIES: &[(&str, &str)] = &[
     ("crates/convert/src/recipe", "mod.rs"),
     ("crates/engine/src/sampling", "mod.rs"),
     ("crates/kernels/src/avx2", "mod.rs"),
+    ("crates/measure/src/check/group", "mod.rs"),
     ("crates/model/src/arch", "mod.rs"),
     ("crates/quant/src/types", "../registry.rs"),
     ("crates/tokenizer/src/pre", "mod.rs"),

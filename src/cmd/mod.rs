@@ -1,6 +1,7 @@
 //! The registry of commands. To add one, write `cmd/<command>.rs` with a type that implements [`Run`], and add its
 //! module and its line below; help, links and the tests loop over the registry.
 
+mod check;
 mod convert;
 mod demo;
 mod diff;
@@ -24,6 +25,7 @@ use clap::ArgMatches;
 /// Every command, in alphabetical order.
 #[rustfmt::skip]
 pub const COMMANDS: &[Command] = &[
+    Command::of::<check::Check>(),
     Command::of::<convert::Convert>(),
     Command::of::<demo::Demo>(),
     Command::of::<diff::Diff>(),

@@ -95,3 +95,28 @@ fn real_models_agree_with_the_reference() {
     }
     println!("real models: {parted_early} of 10 runs part before id {EARLY}");
 }
+
+#[test]
+#[ignore = "needs the models that .ci/run downloads"]
+fn real_models_are_sound() {
+    use gristmill_measure::check::{Loads, Options, Severity, check};
+
+    for (path, _) in models() {
+        let options = Options {
+            quick: false,
+            checksums: None,
+            n_threads: 2,
+            progress: &|_| (),
+        };
+        let report = check(&path, &options).expect("nothing is given beside the model");
+        for finding in &report.findings {
+            println!("{}: {} {}", path.display(), finding.code, finding.text);
+        }
+        assert!(
+            report.worst() <= Some(Severity::Note),
+            "{:#?}",
+            report.findings
+        );
+        assert_eq!(report.verdicts[0].loads, Loads::Yes);
+    }
+}

@@ -97,6 +97,11 @@ impl<'a> Cursor<'a> {
         Ok(&self.bytes[start..self.place])
     }
 
+    /// Passes over the next `n` bytes.
+    pub(crate) fn skip(&mut self, n: u64, what: impl Fn() -> String) -> Result<()> {
+        self.take(n, what).map(|_| ())
+    }
+
     /// The next number.
     pub(crate) fn number<T: Number>(&mut self, what: impl Fn() -> String) -> Result<T> {
         let n = size_of::<T>() as u64;

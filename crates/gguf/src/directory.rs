@@ -5,6 +5,7 @@ use std::path::Path;
 use gristmill_quant::TensorType;
 
 use crate::error::{Error, Result};
+use crate::faults::Faults;
 use crate::limits;
 use crate::metadata::Metadata;
 use crate::parse::RawTensor;
@@ -121,72 +122,90 @@ pub(crate) fn data_offset(directory_end: u64, n_tensors: usize, alignment: u64) 
     padded.unwrap_or(u64::MAX)
 }
 
-/// Checks every tensor: size, alignment, place inside the file, no overlap.
+/// Where the data section lies.
+#[derive(Clone, Copy)]
+pub(crate) struct DataSection {
+    /// Tensors start at multiples of this.
+    pub(crate) alignment: u64,
+    /// Its first byte.
+    pub(crate) offset: u64,
+    /// The size of the file.
+    pub(crate) file_size: u64,
+}
+
+/// Checks every tensor: size, alignment, place inside the file, no overlap. Tensors at fault are left out where
+/// `faults` lets the reading go on.
 pub(crate) fn validate(
     raw: Vec<RawTensor>,
     path: &Path,
-    alignment: u64,
-    data_offset: u64,
-    file_size: u64,
+    section: DataSection,
+    faults: &mut Faults,
 ) -> Result<Vec<TensorInfo>> {
-    let tensors = raw
-        .into_iter()
-        .map(|tensor| {
-            let RawTensor {
-                name,
-                dims,
-                ty,
-                offset,
-            } = tensor;
-            let shape = |reason| Error::BadShape {
-                path: path.to_owned(),
-                tensor: name.clone(),
-                reason,
-            };
-            let bytes = tensor_bytes(ty, &dims).map_err(shape)?;
-            if !offset.is_multiple_of(alignment) {
-                return Err(Error::Misaligned {
-                    path: path.to_owned(),
-                    tensor: name,
-                    offset,
-                    alignment,
-                });
-            }
-            let end = u128::from(data_offset) + u128::from(offset) + u128::from(bytes);
-            if end > u128::from(file_size) {
-                return Err(Error::TensorOutsideFile {
-                    path: path.to_owned(),
-                    tensor: name,
-                    end,
-                    size: file_size,
-                });
-            }
-            Ok(TensorInfo {
-                name,
-                dims,
-                ty,
-                offset,
-                bytes,
-            })
-        })
-        .collect::<Result<Vec<TensorInfo>>>()?;
-    no_overlap(&tensors, path)?;
+    let mut tensors = Vec::with_capacity(raw.len());
+    for tensor in raw {
+        tensors.extend(faults.pass(validated(tensor, path, section))?);
+    }
+    no_overlap(&tensors, path, faults)?;
     Ok(tensors)
 }
 
-fn no_overlap(tensors: &[TensorInfo], path: &Path) -> Result<()> {
+fn validated(tensor: RawTensor, path: &Path, section: DataSection) -> Result<TensorInfo> {
+    let RawTensor {
+        name,
+        dims,
+        ty,
+        offset,
+    } = tensor;
+    let path = || path.to_owned();
+    let bytes = match tensor_bytes(ty, &dims) {
+        Ok(bytes) => bytes,
+        Err(reason) => {
+            return Err(Error::BadShape {
+                path: path(),
+                tensor: name,
+                reason,
+            });
+        }
+    };
+    if !offset.is_multiple_of(section.alignment) {
+        return Err(Error::Misaligned {
+            path: path(),
+            tensor: name,
+            offset,
+            alignment: section.alignment,
+        });
+    }
+    let end = u128::from(section.offset) + u128::from(offset) + u128::from(bytes);
+    if end > u128::from(section.file_size) {
+        return Err(Error::TensorOutsideFile {
+            path: path(),
+            tensor: name,
+            end,
+            size: section.file_size,
+        });
+    }
+    Ok(TensorInfo {
+        name,
+        dims,
+        ty,
+        offset,
+        bytes,
+    })
+}
+
+fn no_overlap(tensors: &[TensorInfo], path: &Path, faults: &mut Faults) -> Result<()> {
     let mut order: Vec<&TensorInfo> = tensors.iter().collect();
     order.sort_by_key(|tensor| tensor.offset);
     for pair in order.windows(2) {
         let (first, second) = (pair[0], pair[1]);
         // Both ends lie inside the file: the sum does not overflow.
         if second.offset < first.offset + first.bytes {
-            return Err(Error::Overlap {
+            faults.meet(Error::Overlap {
                 path: path.to_owned(),
                 first: first.name.clone(),
                 second: second.name.clone(),
                 offset: second.offset,
-            });
+            })?;
         }
     }
     Ok(())

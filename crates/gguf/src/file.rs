@@ -7,13 +7,25 @@ use std::sync::Arc;
 use crate::byte_order;
 use crate::cursor::Endian;
 use crate::diagnose::diagnose;
-use crate::directory::{self, TensorInfo};
+use crate::directory::{self, DataSection, TensorInfo};
 use crate::edit;
 use crate::error::{Error, Result};
+use crate::faults::Faults;
 use crate::kind::Kind;
+use crate::limits;
 use crate::mapping::Mapping;
 use crate::metadata::Metadata;
 use crate::parse::{Parsed, parse};
+
+/// A file as far as it can be read, with everything that was found wrong on the way.
+#[derive(Debug)]
+pub struct Survey {
+    /// The file without the entries and tensors that are at fault; none where nothing could be read. What it has is
+    /// as sound as in a file that was opened, but tensors may overlap.
+    pub file: Option<File>,
+    /// What is wrong, in the order of the file; the last one may be where reading ended.
+    pub faults: Vec<Error>,
+}
 
 /// One GGUF file: parsed, validated, and mapped. Nothing that is asked of it afterwards can fail.
 #[derive(Debug)]
@@ -42,38 +54,68 @@ impl File {
     pub fn open(path: &Path) -> Result<File> {
         // Held until the header is parsed: nobody changes it meanwhile.
         let (region, _held) = map(path)?;
-        File::of_region(region, path, true)
+        File::of_region(region, path, true, &mut Faults::Refuse)
     }
 
     /// Opens and validates a file of whichever byte order in the time that its metadata takes: the data of a
     /// big-endian file stays as it is stored, so [`File::data`] is to be read with [`File::endian`] in mind.
-    pub(crate) fn open_stored(path: &Path) -> Result<File> {
+    pub fn open_stored(path: &Path) -> Result<File> {
         let (region, _held) = map(path)?;
-        File::of_region(region, path, false)
+        File::of_region(region, path, false, &mut Faults::Refuse)
+    }
+
+    /// Reads as much of a file as can be read, and collects what is wrong with it, where [`File::open`] ends at the
+    /// first fault. For looking for faults; what comes of a file with any is not to be worked with. Tensor data is not
+    /// touched: that of a big-endian file stays as it is stored, so [`File::data`] is to be read with [`File::endian`]
+    /// in mind.
+    pub fn survey(path: &Path) -> Survey {
+        let mut faults = Faults::Collect(Vec::new());
+        let file =
+            map(path).and_then(|(region, _held)| File::of_region(region, path, false, &mut faults));
+        let mut collected = match faults {
+            Faults::Collect(faults) => faults,
+            Faults::Refuse => Vec::new(),
+        };
+        let file = file.map_err(|error| collected.push(error)).ok();
+        Survey {
+            file,
+            faults: collected,
+        }
     }
 
     /// Validates bytes in memory as a file; `path` is only a name for messages.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<File> {
-        File::of_region(Mapping::of_bytes(bytes), path, true)
+        File::of_region(Mapping::of_bytes(bytes), path, true, &mut Faults::Refuse)
     }
 
     /// [`File::from_bytes`] with the data of a big-endian file as it is stored.
     pub(crate) fn from_stored_bytes(bytes: &[u8], path: &Path) -> Result<File> {
-        File::of_region(Mapping::of_bytes(bytes), path, false)
+        File::of_region(Mapping::of_bytes(bytes), path, false, &mut Faults::Refuse)
     }
 
-    fn of_region(mut region: Mapping, path: &Path, turn: bool) -> Result<File> {
+    fn of_region(
+        mut region: Mapping,
+        path: &Path,
+        turn: bool,
+        faults: &mut Faults,
+    ) -> Result<File> {
         let Parsed {
             version,
             endian,
             metadata,
             tensors,
             directory_end,
-        } = parse(region.as_ref(), path)?;
-        let alignment = directory::alignment(&metadata, path)?;
+        } = parse(region.as_ref(), path, faults)?;
+        let alignment = faults
+            .pass(directory::alignment(&metadata, path))?
+            .unwrap_or(limits::DEFAULT_ALIGNMENT);
         let data_offset = directory::data_offset(directory_end, tensors.len(), alignment);
-        let size = region.as_ref().len() as u64;
-        let tensors = directory::validate(tensors, path, alignment, data_offset, size)?;
+        let section = DataSection {
+            alignment,
+            offset: data_offset,
+            file_size: region.as_ref().len() as u64,
+        };
+        let tensors = directory::validate(tensors, path, section, faults)?;
         if endian == Endian::Big && turn {
             region = byte_order::to_little(region, data_offset, &tensors);
         }

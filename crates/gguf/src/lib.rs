@@ -17,6 +17,7 @@ pub mod edit;
 mod encode;
 mod endian;
 mod error;
+mod faults;
 mod file;
 mod file_type;
 mod hash;
@@ -46,7 +47,7 @@ pub use diff::{
 pub use directory::{TensorInfo, tensor_bytes};
 pub use endian::{EndianOptions, EndianReport, convert_endian};
 pub use error::{Error, Result};
-pub use file::File;
+pub use file::{File, Survey};
 pub use file_type::FileType;
 pub use hash::{
     FILE_SHA256, FileHash, HashKind, HashOptions, HashReport, Manifest, Outcome, TensorHash, hash,

@@ -47,7 +47,7 @@ impl Model {
     }
 
     /// Like [`Model::open`], with the data of big-endian files as it is stored; see [`File::open_stored`].
-    pub(crate) fn open_stored(path: &Path) -> Result<Model> {
+    pub fn open_stored(path: &Path) -> Result<Model> {
         let file = File::open_stored(path)?;
         Model::of_shards(shards::open_set(file, File::open_stored)?)
     }

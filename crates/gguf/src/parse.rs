@@ -18,6 +18,7 @@ use gristmill_quant::TensorType;
 use crate::cursor::{Cursor, Endian, Number};
 use crate::diagnose::diagnose;
 use crate::error::{Error, Result};
+use crate::faults::Faults;
 use crate::limits;
 use crate::metadata::Metadata;
 use crate::value::{Array, StringArray, Text, Value, ValueType, escape_invalid};
@@ -40,8 +41,9 @@ pub(crate) struct Parsed {
     pub(crate) directory_end: u64,
 }
 
-/// Parses the bytes of a whole file. `path` is for messages.
-pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Parsed> {
+/// Parses the bytes of a whole file. `path` is for messages; entries and tensors at fault are left out where `faults`
+/// lets the reading go on.
+pub(crate) fn parse(bytes: &[u8], path: &Path, faults: &mut Faults) -> Result<Parsed> {
     if !bytes.starts_with(b"GGUF") {
         return Err(diagnose(bytes, path));
     }
@@ -60,13 +62,13 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Parsed> {
     )?;
     let mut metadata = Metadata::new();
     for index in 0..n_entries {
-        entry(&mut cursor, index, &mut metadata)?;
+        entry(&mut cursor, index, &mut metadata, faults)?;
     }
     fits(&cursor, "tensors", n_tensors, limits::TENSOR_BYTES_MIN, 8)?;
     let mut tensors = Vec::with_capacity(n_tensors as usize);
     let mut names = HashSet::with_capacity(n_tensors as usize);
     for index in 0..n_tensors {
-        tensors.push(tensor(&mut cursor, index, &mut names)?);
+        tensors.extend(tensor(&mut cursor, index, &mut names, faults)?);
     }
     Ok(Parsed {
         version,
@@ -145,7 +147,12 @@ fn fits(
     Ok(())
 }
 
-fn entry(cursor: &mut Cursor, index: u64, metadata: &mut Metadata) -> Result<()> {
+fn entry(
+    cursor: &mut Cursor,
+    index: u64,
+    metadata: &mut Metadata,
+    faults: &mut Faults,
+) -> Result<()> {
     let offset = cursor.place();
     let bad = |cursor: &Cursor, reason: String| Error::BadKey {
         path: cursor.path.to_owned(),
@@ -156,7 +163,7 @@ fn entry(cursor: &mut Cursor, index: u64, metadata: &mut Metadata) -> Result<()>
     let what = || format!("the key of metadata entry {index}");
     let length = cursor.number::<u64>(what)?;
     if length == 0 {
-        return Err(bad(cursor, "empty key".to_owned()));
+        faults.meet(bad(cursor, "empty key".to_owned()))?;
     }
     if length > limits::KEY_BYTES {
         return Err(bad(
@@ -165,27 +172,26 @@ fn entry(cursor: &mut Cursor, index: u64, metadata: &mut Metadata) -> Result<()>
         ));
     }
     let key = cursor.take(length, what)?;
-    let Some(key) = std::str::from_utf8(key).ok().filter(|key| key.is_ascii()) else {
-        return Err(bad(
-            cursor,
-            format!("key \"{}\" that is not ASCII", escape_invalid(key)),
-        ));
-    };
-    if metadata.contains(key) {
-        let (path, key) = (cursor.path.to_owned(), key.to_owned());
-        return Err(Error::DuplicateKey {
-            path,
-            key,
+    let shown = escape_invalid(key);
+    if !key.is_ascii() {
+        faults.meet(bad(cursor, format!("key \"{shown}\" that is not ASCII")))?;
+    } else if metadata.contains(&shown) {
+        faults.meet(Error::DuplicateKey {
+            path: cursor.path.to_owned(),
+            key: shown.clone().into_owned(),
             index,
             offset,
-        });
+        })?;
     }
-    let value = value(cursor, key)?;
-    metadata.set(key, value);
+    let value = value(cursor, &shown, faults)?;
+    // Of what is left to read after a fault, the first of two equal keys counts.
+    if length > 0 && key.is_ascii() && !metadata.contains(&shown) {
+        metadata.set(shown, value);
+    }
     Ok(())
 }
 
-fn value(cursor: &mut Cursor, key: &str) -> Result<Value> {
+fn value(cursor: &mut Cursor, key: &str, faults: &mut Faults) -> Result<Value> {
     let what = || format!("the value of key {key:?}");
     Ok(match value_type(cursor, key)? {
         ValueType::U8 => Value::U8(cursor.number(what)?),
@@ -201,12 +207,12 @@ fn value(cursor: &mut Cursor, key: &str) -> Result<Value> {
         ValueType::Bool => {
             let offset = cursor.place();
             let byte = cursor.number::<u8>(what)?;
-            Value::Bool(truth(cursor, key, offset, byte)?)
+            Value::Bool(truth(cursor, key, offset, byte, faults)?)
         }
         ValueType::String => {
             Value::String(Text::from_bytes(cursor.string(limits::STRING_BYTES, what)?))
         }
-        ValueType::Array => Value::Array(array(cursor, key)?),
+        ValueType::Array => Value::Array(array(cursor, key, faults)?),
     })
 }
 
@@ -226,20 +232,15 @@ fn bad_value(cursor: &Cursor, key: &str, offset: u64, reason: String) -> Error {
     }
 }
 
-fn truth(cursor: &Cursor, key: &str, offset: u64, byte: u8) -> Result<bool> {
-    match byte {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(bad_value(
-            cursor,
-            key,
-            offset,
-            format!("a BOOL of {byte}, neither 0 nor 1"),
-        )),
+fn truth(cursor: &Cursor, key: &str, offset: u64, byte: u8, faults: &mut Faults) -> Result<bool> {
+    if byte > 1 {
+        let reason = format!("a BOOL of {byte}, neither 0 nor 1");
+        faults.meet(bad_value(cursor, key, offset, reason))?;
     }
+    Ok(byte != 0)
 }
 
-fn array(cursor: &mut Cursor, key: &str) -> Result<Array> {
+fn array(cursor: &mut Cursor, key: &str, faults: &mut Faults) -> Result<Array> {
     let offset = cursor.place();
     let element = value_type(cursor, key)?;
     if element == ValueType::Array {
@@ -278,7 +279,7 @@ fn array(cursor: &mut Cursor, key: &str) -> Result<Array> {
         ValueType::U64 => Array::U64(numbers(cursor, key, count)?),
         ValueType::I64 => Array::I64(numbers(cursor, key, count)?),
         ValueType::F64 => Array::F64(numbers(cursor, key, count)?),
-        ValueType::Bool => Array::Bool(truths(cursor, key, count)?),
+        ValueType::Bool => Array::Bool(truths(cursor, key, count, faults)?),
         ValueType::String | ValueType::Array => Array::String(strings(cursor, key, count)?),
     })
 }
@@ -294,11 +295,11 @@ fn numbers<T: Number>(cursor: &mut Cursor, key: &str, count: u64) -> Result<Vec<
         .collect())
 }
 
-fn truths(cursor: &mut Cursor, key: &str, count: u64) -> Result<Vec<bool>> {
+fn truths(cursor: &mut Cursor, key: &str, count: u64, faults: &mut Faults) -> Result<Vec<bool>> {
     let offset = cursor.place();
     let bytes = cursor.take(count, || format!("the array {key:?}"))?;
-    let one = |(index, &byte)| truth(cursor, key, offset + index as u64, byte);
-    bytes.iter().enumerate().map(one).collect()
+    let mut one = |(index, &byte)| truth(cursor, key, offset + index as u64, byte, faults);
+    bytes.iter().enumerate().map(&mut one).collect()
 }
 
 fn strings(cursor: &mut Cursor, key: &str, count: u64) -> Result<StringArray> {
@@ -313,48 +314,62 @@ fn strings(cursor: &mut Cursor, key: &str, count: u64) -> Result<StringArray> {
     Ok(strings)
 }
 
+/// The next tensor, or none where it is at fault.
 fn tensor<'a>(
     cursor: &mut Cursor<'a>,
     index: u64,
     names: &mut HashSet<&'a str>,
-) -> Result<RawTensor> {
+    faults: &mut Faults,
+) -> Result<Option<RawTensor>> {
     let start = cursor.place();
-    let name = tensor_name(cursor, index)?;
-    if !names.insert(name) {
-        let (path, tensor) = (cursor.path.to_owned(), name.to_owned());
-        return Err(Error::DuplicateTensor {
-            path,
-            tensor,
+    let name = tensor_name(cursor, index, faults)?;
+    let shown = name.unwrap_or("?");
+    let is_new = name.is_none_or(|name| names.insert(name));
+    if !is_new {
+        faults.meet(Error::DuplicateTensor {
+            path: cursor.path.to_owned(),
+            tensor: shown.to_owned(),
             index,
             offset: start,
-        });
+        })?;
     }
-    let what = || format!("the directory entry of tensor {name:?}");
+    let what = || format!("the directory entry of tensor {shown:?}");
     let n_dims = cursor.number::<u32>(what)?;
-    if !(1..=limits::DIMS).contains(&n_dims) {
+    let has_shape = (1..=limits::DIMS).contains(&n_dims);
+    if !has_shape {
         let reason = format!("{n_dims} dimensions; a tensor has 1 to {}", limits::DIMS);
-        return Err(Error::BadShape {
+        faults.meet(Error::BadShape {
             path: cursor.path.to_owned(),
-            tensor: name.to_owned(),
+            tensor: shown.to_owned(),
             reason,
-        });
+        })?;
     }
-    let dims = (0..n_dims)
+    // Where reading goes on, a number of dimensions that cannot be ends it here, at the latest.
+    cursor.skip(u64::from(n_dims.saturating_sub(limits::DIMS)) * 8, what)?;
+    let dims = (0..n_dims.min(limits::DIMS))
         .map(|_| cursor.number::<u64>(what))
         .collect::<Result<Vec<u64>>>()?;
     let type_offset = cursor.place();
     let id = cursor.number::<u32>(what)?;
-    let ty = tensor_type(cursor.path, name, id, type_offset)?;
+    let ty = faults.pass(tensor_type(cursor.path, shown, id, type_offset))?;
     let offset = cursor.number::<u64>(what)?;
-    Ok(RawTensor {
+    let (Some(name), Some(ty), true) = (name, ty, is_new && has_shape) else {
+        return Ok(None);
+    };
+    Ok(Some(RawTensor {
         name: name.to_owned(),
         dims,
         ty,
         offset,
-    })
+    }))
 }
 
-fn tensor_name<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<&'a str> {
+/// The name of the next tensor, or none where it cannot be one.
+fn tensor_name<'a>(
+    cursor: &mut Cursor<'a>,
+    index: u64,
+    faults: &mut Faults,
+) -> Result<Option<&'a str>> {
     let offset = cursor.place();
     let what = || format!("the name of tensor {index}");
     let bad = |cursor: &Cursor, reason: String| Error::BadTensorName {
@@ -365,24 +380,23 @@ fn tensor_name<'a>(cursor: &mut Cursor<'a>, index: u64) -> Result<&'a str> {
     };
     let length = cursor.number::<u64>(what)?;
     if length == 0 {
-        return Err(bad(cursor, "empty name".to_owned()));
+        faults.meet(bad(cursor, "empty name".to_owned()))?;
+        return Ok(None);
     }
     if length > limits::READ_NAME_BYTES {
-        return Err(bad(
+        let limit = limits::READ_NAME_BYTES;
+        faults.meet(bad(
             cursor,
-            format!(
-                "name of {length} bytes (the limit is {})",
-                limits::READ_NAME_BYTES
-            ),
-        ));
+            format!("name of {length} bytes (the limit is {limit})"),
+        ))?;
+        // Where reading goes on, a length that cannot be ends it here.
+        return cursor.skip(length, what).map(|()| None);
     }
     let name = cursor.take(length, what)?;
-    std::str::from_utf8(name).map_err(|_| {
-        bad(
-            cursor,
-            format!("name \"{}\" that is not UTF-8", escape_invalid(name)),
-        )
-    })
+    faults.pass(std::str::from_utf8(name).map_err(|_| {
+        let shown = escape_invalid(name);
+        bad(cursor, format!("name \"{shown}\" that is not UTF-8"))
+    }))
 }
 
 fn tensor_type(path: &Path, name: &str, id: u32, offset: u64) -> Result<TensorType> {

@@ -18,8 +18,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::digest::{self, Sum};
-use crate::directory;
+use crate::directory::{self, DataSection};
 use crate::error::{Error, Result};
+use crate::faults::Faults;
 use crate::mapping::Mapping;
 use crate::output::{self, OutputFile, WriteOptions};
 use crate::parse::parse;
@@ -170,10 +171,15 @@ impl Undo {
 
 /// Where the data starts by this header, once it is found good for a file of `size` bytes.
 pub(super) fn data_start(header: &[u8], path: &Path, size: u64) -> Result<u64> {
-    let parsed = parse(header, path)?;
+    let parsed = parse(header, path, &mut Faults::Refuse)?;
     let alignment = directory::alignment(&parsed.metadata, path)?;
     let start = directory::data_offset(parsed.directory_end, parsed.tensors.len(), alignment);
-    directory::validate(parsed.tensors, path, alignment, start, size)?;
+    let section = DataSection {
+        alignment,
+        offset: start,
+        file_size: size,
+    };
+    directory::validate(parsed.tensors, path, section, &mut Faults::Refuse)?;
     Ok(start)
 }
 

@@ -13,5 +13,6 @@ mod shards;
 mod splitting;
 mod structure;
 mod summary;
+mod survey;
 mod turning;
 mod writing;
