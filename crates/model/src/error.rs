@@ -35,6 +35,14 @@ pub enum ModelError {
         /// Why it is refused, with the expected range where there is one.
         reason: String,
     },
+    /// The feed-forward part is divided among experts.
+    #[error("metadata key `{key}` is {n_experts}: mixtures of experts are not supported")]
+    Experts {
+        /// Full metadata key.
+        key: String,
+        /// Number of experts.
+        n_experts: u32,
+    },
     /// A key of `config.json` is missing or has an unusable value.
     #[error("config.json: `{key}` is {found}, expected {expected}")]
     Config {
@@ -44,6 +52,20 @@ pub enum ModelError {
         expected: &'static str,
         /// What stands there, or `missing`.
         found: String,
+    },
+    /// A key of `config.json` asks for something that the architecture cannot say or do.
+    #[error(
+        "config.json: `{key}` is {found}, which architecture `{architecture}` has no place for (supported: {supported})"
+    )]
+    UnsupportedConfig {
+        /// The key, with dots for nesting.
+        key: String,
+        /// What stands there.
+        found: String,
+        /// Name of the architecture.
+        architecture: &'static str,
+        /// What it may be.
+        supported: &'static str,
     },
     /// The file has metadata and a vocabulary but no tensors.
     #[error(
@@ -100,8 +122,12 @@ impl ModelError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             ModelError::Metadata(error) => return error.hint(),
+            ModelError::Experts { .. } => "use a dense model of the family, or update gristmill",
             ModelError::UnknownArchitecture { .. } => {
                 "use a model of a supported architecture, or update gristmill"
+            }
+            ModelError::UnsupportedConfig { .. } => {
+                "the model would compute something else than its authors' code; update gristmill, or use another model"
             }
             ModelError::VocabularyOnly => {
                 "use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`"

@@ -374,3 +374,262 @@ fn configurations_of_every_generation_give_the_same_entries() {
         expected
     );
 }
+
+/// The entries below an architecture's prefix that a configuration gives, with its warnings; or why there are none.
+fn configured(class: &str, more: &str) -> Result<(Metadata, Vec<String>), ModelError> {
+    let config = Config::parse(&format!(
+        r#"{{"architectures": ["{class}"], "hidden_size": 64, "num_hidden_layers": 7, "num_attention_heads": 4,
+        "head_dim": 16, "max_position_embeddings": 512{more}}}"#
+    ))?;
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", config.architecture.name);
+    config.write_metadata(0, &mut metadata)?;
+    Ok((metadata, config.warnings()))
+}
+
+/// What a graph cannot do is refused by key, value and what is supported; nothing of it is dropped without a word.
+#[test]
+fn facts_that_no_architecture_has_a_place_for_are_refused() {
+    let (llama, qwen2, qwen3) = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM");
+    let (mistral, gemma3) = ("MistralForCausalLM", "Gemma3ForCausalLM");
+    let llama3 = r#", "rope_scaling": {"rope_type": "llama3", "factor": 8}"#;
+    let cases = [
+        (llama, r#", "hidden_act": "gelu""#, "hidden_act"),
+        (mistral, r#", "hidden_act": "relu""#, "hidden_act"),
+        (
+            gemma3,
+            r#", "hidden_activation": "silu""#,
+            "hidden_activation",
+        ),
+        (
+            qwen2,
+            r#", "partial_rotary_factor": 0.5"#,
+            "partial_rotary_factor",
+        ),
+        (
+            llama,
+            r#", "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}"#,
+            "partial_rotary_factor",
+        ),
+        (
+            gemma3,
+            r#", "attn_logit_softcapping": 50.0"#,
+            "attn_logit_softcapping",
+        ),
+        (
+            gemma3,
+            r#", "use_bidirectional_attention": true"#,
+            "use_bidirectional_attention",
+        ),
+        (
+            gemma3,
+            r#", "query_pre_attn_scalar": 32"#,
+            "query_pre_attn_scalar",
+        ),
+        (qwen2, llama3, "rope_scaling.rope_type"),
+        (qwen3, llama3, "rope_scaling.rope_type"),
+        (gemma3, llama3, "rope_scaling.rope_type"),
+        (
+            llama,
+            r#", "rope_scaling": {"type": "su"}"#,
+            "rope_scaling.rope_type",
+        ),
+        (
+            llama,
+            r#", "rope_scaling": {"type": "spiral"}"#,
+            "rope_scaling.rope_type",
+        ),
+        (
+            gemma3,
+            r#", "rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2}}"#,
+            "rope_parameters.sliding_attention.rope_type",
+        ),
+    ];
+    for (class, more, refused) in cases {
+        match configured(class, more) {
+            Err(ModelError::UnsupportedConfig { key, .. }) => assert_eq!(key, refused, "{more}"),
+            other => panic!("{class} {more}: {other:?}"),
+        }
+    }
+    assert_eq!(
+        configured(qwen2, llama3).unwrap_err().to_string(),
+        "config.json: `rope_scaling.rope_type` is llama3, which architecture `qwen2` has no place for (supported: \
+         default, linear or yarn)"
+    );
+    for more in [
+        r#", "rope_scaling": {"type": "linear"}"#,
+        r#", "rope_scaling": {"type": 7}"#,
+    ] {
+        assert!(
+            matches!(configured(llama, more), Err(ModelError::Config { .. })),
+            "{more}"
+        );
+    }
+    for (class, more) in [
+        (llama, llama3),
+        (
+            llama,
+            r#", "hidden_act": "silu", "partial_rotary_factor": 1.0, "sliding_window": 4"#,
+        ),
+        (
+            qwen2,
+            r#", "sliding_window": 4, "use_sliding_window": false"#,
+        ),
+        (qwen2, r#", "sliding_window": 4"#),
+        (mistral, r#", "sliding_window": null"#),
+        (mistral, r#", "sliding_window": 512"#),
+        (
+            gemma3,
+            r#", "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 16, "attn_logit_softcapping": null"#,
+        ),
+        // The 27B model: width per head.
+        (
+            gemma3,
+            r#", "num_hidden_layers": 62, "head_dim": 8, "query_pre_attn_scalar": 16"#,
+        ),
+    ] {
+        let (_, warnings) = configured(class, more).unwrap();
+        assert!(warnings.is_empty(), "{class} {more}: {warnings:?}");
+    }
+}
+
+/// What only matters beyond some length is converted as the reference does, with a warning.
+#[test]
+fn facts_that_matter_in_long_texts_are_warned_about() {
+    for (class, more, key) in [
+        (
+            "MistralForCausalLM",
+            r#", "sliding_window": 128"#,
+            "`sliding_window` is 128",
+        ),
+        (
+            "Qwen2ForCausalLM",
+            r#", "sliding_window": 128, "use_sliding_window": true"#,
+            "`use_sliding_window` is true",
+        ),
+        (
+            "LlamaForCausalLM",
+            r#", "rope_scaling": {"type": "dynamic", "factor": 2}"#,
+            "`rope_scaling.rope_type` is dynamic",
+        ),
+    ] {
+        let (_, warnings) = configured(class, more).unwrap();
+        assert!(
+            warnings.len() == 1 && warnings[0].contains(key),
+            "{warnings:?}"
+        );
+    }
+}
+
+/// A loader assumes that each sixth layer of Gemma 3 has full attention; any other order is written, and read back.
+#[test]
+fn windowed_layers_are_written_where_no_loader_would_guess_them() {
+    let kinds = |kinds: &str| {
+        let kinds = kinds.chars().map(|kind| match kind {
+            'w' => r#""sliding_attention""#,
+            _ => r#""full_attention""#,
+        });
+        kinds.collect::<Vec<_>>().join(", ")
+    };
+    let window = r#", "sliding_window": 8"#;
+    let cases = [
+        (String::new(), "wwwwwfw", None),
+        (
+            format!(r#", "layer_types": [{}]"#, kinds("wwwwwfw")),
+            "wwwwwfw",
+            None,
+        ),
+        (
+            r#", "sliding_window_pattern": 5"#.to_owned(),
+            "wwwwfww",
+            Some(Value::U32(5)),
+        ),
+        (
+            format!(r#", "layer_types": [{}]"#, kinds("wfwfwfw")),
+            "wfwfwfw",
+            Some(Value::U32(2)),
+        ),
+        (
+            format!(
+                r#", "sliding_window_pattern": 6, "layer_types": [{}]"#,
+                kinds("fwwwwww")
+            ),
+            "fwwwwww",
+            Some(Value::from(vec![false, true, true, true, true, true, true])),
+        ),
+        (
+            r#", "sliding_window_pattern": 1"#.to_owned(),
+            "fffffff",
+            None,
+        ),
+    ];
+    for (more, expected, written) in cases {
+        let (metadata, _) = configured("Gemma3ForCausalLM", &format!("{window}{more}")).unwrap();
+        let found = metadata.get("gemma3.attention.sliding_window_pattern");
+        assert_eq!(found, written.as_ref(), "{more}");
+        let mut metadata = metadata;
+        metadata.set("gemma3.vocab_size", 96u32);
+        let hparams = Hyperparameters::from_metadata(&metadata).unwrap();
+        let layers = hparams.layers.iter();
+        let found: String = layers
+            .map(|layer| if layer.windowed { 'w' } else { 'f' })
+            .collect();
+        assert_eq!(found, expected, "{more}");
+    }
+    for more in [
+        r#", "sliding_window_pattern": 0"#,
+        r#", "layer_types": ["full_attention"]"#,
+        r#", "layer_types": "full_attention""#,
+        r#", "num_hidden_layers": 1, "layer_types": ["chunked_attention"]"#,
+        r#", "num_hidden_layers": 4294967295"#,
+    ] {
+        assert!(configured("Gemma3ForCausalLM", more).is_err(), "{more}");
+    }
+}
+
+#[test]
+fn a_mixture_of_experts_is_refused_as_one() {
+    let mut metadata = random_model(architecture("llama").unwrap(), 7)
+        .unwrap()
+        .metadata;
+    metadata.set("llama.expert_count", 0u32);
+    Hyperparameters::from_metadata(&metadata).unwrap();
+    metadata.set("llama.expert_count", 8u32);
+    let error = Hyperparameters::from_metadata(&metadata).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "metadata key `llama.expert_count` is 8: mixtures of experts are not supported"
+    );
+    assert!(error.hint().unwrap().contains("dense"));
+}
+
+/// Conversion writes it, and the graph has only the causal kind: so a model of the other kind must not run.
+#[test]
+fn a_model_whose_tokens_see_later_ones_builds_no_graph() {
+    for known in ARCHITECTURES {
+        let mut metadata = random_model(known, 7).unwrap().metadata;
+        metadata.set(format!("{}.attention.causal", known.name), false);
+        let hparams = Hyperparameters::from_metadata(&metadata).unwrap();
+        let weights = Weights::bind(&hparams, |spec| {
+            let dims: Vec<usize> = spec.dims.iter().map(|&extent| extent as usize).collect();
+            Some(handle(&dims))
+        })
+        .unwrap();
+        let cache = |layer: &gristmill_model::LayerHyperparameters| KvLayer {
+            k: handle(&[hparams.key_length, 16, layer.n_head_kv, 2]),
+            v: handle(&[hparams.value_length, 16, layer.n_head_kv, 2]),
+            page_len: 16,
+        };
+        let caches: Vec<KvLayer> = hparams.layers.iter().map(cache).collect();
+        let mut graph = GraphBuilder::new(BatchShape {
+            n_tokens: 3,
+            n_outputs: 1,
+            n_sequences: 1,
+            max_pages: 2,
+        });
+        let built = build(&hparams, &weights, &caches, &mut graph)
+            .and_then(|logits| Ok(graph.finish(&[logits])?));
+        let error = built.expect_err(known.name).to_string();
+        assert!(error.contains("causal"), "{error}");
+    }
+}

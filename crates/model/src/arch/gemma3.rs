@@ -5,7 +5,10 @@ use super::{
 };
 use crate::ModelError;
 use crate::block::{attention, feed_forward};
-use crate::config::{Config, Entries, Fallback, Rule};
+use crate::config::{
+    self, Config, Entries, Fact, Fallback, GELU_TANH, NO_ATTENTION_CAP, ONE_DIRECTION, Otherwise,
+    Rule, WHOLE_HEADS,
+};
 use crate::tensors::{Slot, TensorRow, Transform, row};
 use gristmill_compute::{Activation, RopeStyle};
 
@@ -15,10 +18,12 @@ pub static GEMMA3: Architecture = Architecture {
         Class {
             name: "Gemma3ForCausalLM",
             defaults: &[DEFAULTS],
+            facts: FACTS,
         },
         Class {
             name: "Gemma3ForConditionalGeneration",
             defaults: &[DEFAULTS],
+            facts: FACTS,
         },
     ],
     metadata: &[
@@ -40,14 +45,20 @@ pub static GEMMA3: Architecture = Architecture {
         activation: Activation::GeluTanh,
         scaled_embeddings: true,
         // The 27B model divides by its width per head, not by the length of its heads.
-        attention_scale: AttentionScale::WidthAt { n_layers: 62 },
+        attention_scale: AttentionScale::WidthAt {
+            n_layers: N_LAYERS_27B,
+        },
         window: Some(WindowChoice {
-            pattern: 6,
+            pattern: PATTERN,
             freq_base: 10000.0,
         }),
         ..LLAMA_CHOICES
     },
 };
+
+const N_LAYERS_27B: usize = 62;
+/// Every sixth layer has full attention.
+const PATTERN: usize = 6;
 
 const DEFAULTS: &[(&str, Fallback)] = &[
     ("vocab_size", Fallback::Integer(262208)),
@@ -90,13 +101,39 @@ const ROWS: &[TensorRow] = &[
     .transformed(Transform::AddOne),
 ];
 
+/// What the configuration may say that becomes no metadata.
+const FACTS: &[Fact] = &[
+    GELU_TANH,
+    WHOLE_HEADS,
+    NO_ATTENTION_CAP,
+    ONE_DIRECTION,
+    Fact {
+        key: "query_pre_attn_scalar",
+        holds: |config, value| value.as_f64() == attention_divisor(config),
+        otherwise: Otherwise::Refuse("the length of a head (in the 27B model, the width per head)"),
+    },
+];
+
+/// The number under the root that products of queries and keys are divided by, where the configuration has it all.
+fn attention_divisor(config: &Config) -> Option<f64> {
+    let integer = |key| config.integer(key).ok().flatten();
+    let divisor = if integer("num_hidden_layers")? as usize == N_LAYERS_27B {
+        integer("hidden_size")?.checked_div(integer("num_attention_heads")?)?
+    } else {
+        integer("head_dim")?
+    };
+    Some(f64::from(divisor))
+}
+
+/// The window, and which layers have it where that is not what a loader assumes.
 fn window(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
-    // A pattern of 1 makes every layer a full one.
-    if config.integer("sliding_window_pattern")? == Some(1) {
+    let windowed = config::windowed_layers(config, PATTERN)?;
+    if !windowed.contains(&true) {
         return Ok(());
     }
     if let Some(window) = config.integer("sliding_window")? {
         entries.set("attention.sliding_window", window);
+        config::window_pattern(&windowed, PATTERN, entries);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, TokenizerHabit};
 use crate::block::{attention, feed_forward, rope};
-use crate::config::{self, Fallback, Rule};
+use crate::config::{self, Fallback, NO_WINDOW, Rule, SILU, WHOLE_HEADS};
 use crate::decoder;
 use crate::tensors::{Heads, Slot, Transform, computed, row};
 
@@ -23,6 +23,7 @@ pub static LLAMA: Architecture = Architecture {
                     ("head_dim", Fallback::WidthPerHead),
                 ],
             ],
+            facts: &[SILU, WHOLE_HEADS],
         },
         Class {
             name: "MistralForCausalLM",
@@ -34,6 +35,7 @@ pub static LLAMA: Architecture = Architecture {
                     ("num_key_value_heads", Fallback::Integer(8)),
                 ],
             ],
+            facts: &[SILU, WHOLE_HEADS, NO_WINDOW],
         },
     ],
     metadata: &[

@@ -6,7 +6,7 @@ mod qwen2;
 mod qwen3;
 
 use crate::ModelError;
-use crate::config::{Fallback, Rule};
+use crate::config::{Fact, Fallback, Rule};
 use crate::tensors::TensorRow;
 use gristmill_compute::{Activation, RopeStyle};
 
@@ -43,12 +43,13 @@ pub enum TokenizerHabit {
 }
 
 /// A Hugging Face model class.
-#[derive(Debug)]
 pub struct Class {
     /// Its name in `architectures` of `config.json`.
     pub name: &'static str,
     /// What its configuration means where `config.json` is silent, in groups.
     pub defaults: &'static [&'static [(&'static str, Fallback)]],
+    /// What its configuration may say that becomes no metadata.
+    pub facts: &'static [Fact],
 }
 
 /// What a graph does where architectures differ.
@@ -98,6 +99,14 @@ const LLAMA_CHOICES: Choices = Choices {
     attention_scale: AttentionScale::KeyLength,
     window: None,
 };
+
+impl std::fmt::Debug for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Class")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
 
 impl std::fmt::Debug for Architecture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

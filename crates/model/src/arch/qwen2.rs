@@ -2,7 +2,7 @@
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, TokenizerHabit};
 use crate::block::{attention, feed_forward};
-use crate::config::Fallback;
+use crate::config::{Fact, Fallback, NO_WINDOW_SWITCHED_ON, SILU, WHOLE_HEADS};
 use crate::decoder;
 use crate::tensors::{Slot, Transform, row};
 use gristmill_compute::RopeStyle;
@@ -12,6 +12,7 @@ pub static QWEN2: Architecture = Architecture {
     classes: &[Class {
         name: "Qwen2ForCausalLM",
         defaults: &[DEFAULTS],
+        facts: FACTS,
     }],
     metadata: &[],
     tokenizer: TokenizerHabit::Plain,
@@ -30,6 +31,9 @@ pub(super) const QWEN_CHOICES: Choices = Choices {
     rope_style: RopeStyle::NeoX,
     ..LLAMA_CHOICES
 };
+
+/// What the family's configurations may say that becomes no metadata.
+pub(super) const FACTS: &[Fact] = &[SILU, WHOLE_HEADS, NO_WINDOW_SWITCHED_ON];
 
 /// What the family's configurations mean where they are silent.
 pub(super) const DEFAULTS: &[(&str, Fallback)] = &[

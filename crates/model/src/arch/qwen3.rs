@@ -1,6 +1,6 @@
 //! Qwen3, dense.
 
-use super::qwen2::{DEFAULTS, QWEN_CHOICES};
+use super::qwen2::{DEFAULTS, FACTS, QWEN_CHOICES};
 use super::{Architecture, Class, TokenizerHabit};
 use crate::block::{attention, feed_forward};
 use crate::config::Fallback;
@@ -12,6 +12,7 @@ pub static QWEN3: Architecture = Architecture {
     classes: &[Class {
         name: "Qwen3ForCausalLM",
         defaults: &[&[("head_dim", Fallback::Integer(128))], DEFAULTS],
+        facts: FACTS,
     }],
     metadata: &[],
     tokenizer: TokenizerHabit::Plain,

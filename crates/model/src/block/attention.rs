@@ -102,7 +102,7 @@ pub(crate) fn build(
             scale: hparams.attention_scale,
             softcap: None,
             window: hparams.window_of(layer.index),
-            causal: true,
+            causal: hparams.causal,
         },
     );
     Ok(linear(

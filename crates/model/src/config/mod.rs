@@ -1,6 +1,8 @@
 //! `config.json`, and how it becomes metadata: the entries, in the order in which the reference writes them.
 
+mod fact;
 mod rope;
+mod window;
 
 use crate::ModelError;
 use crate::arch::{self, Architecture, Class};
@@ -8,7 +10,13 @@ use gristmill_gguf::{Metadata, Value as Entry};
 use rope::RopeConfig;
 use serde_json::{Map, Value};
 
+pub use fact::{Fact, Otherwise};
+
+pub(crate) use fact::{
+    GELU_TANH, NO_ATTENTION_CAP, NO_WINDOW, NO_WINDOW_SWITCHED_ON, ONE_DIRECTION, SILU, WHOLE_HEADS,
+};
 pub(crate) use rope::{number as rope_number, rotary_dimensions};
+pub(crate) use window::{window_pattern, windowed_layers};
 
 /// A model's `config.json`.
 #[derive(Clone, Debug)]
@@ -211,6 +219,21 @@ impl Config {
         &self.rope.full
     }
 
+    /// The error for a value that the architecture has no place for.
+    fn unsupported(
+        &self,
+        key: &str,
+        found: &dyn std::fmt::Display,
+        supported: &'static str,
+    ) -> ModelError {
+        ModelError::UnsupportedConfig {
+            key: key.to_owned(),
+            found: found.to_string(),
+            architecture: self.architecture.name,
+            supported,
+        }
+    }
+
     /// Length of a head: `head_dim`, or the width over the number of heads.
     ///
     /// # Errors
@@ -231,16 +254,24 @@ impl Config {
     /// `general.file_type`.
     ///
     /// # Errors
-    /// A missing value or one of another kind.
+    /// A missing value, one of another kind, or a fact that the architecture has no place for.
     pub fn write_metadata(
         &self,
         file_type: u32,
         metadata: &mut Metadata,
     ) -> Result<(), ModelError> {
+        fact::check(self)?;
         for rule in SHARED.iter().chain(self.architecture.metadata) {
             self.apply(rule, file_type, metadata)?;
         }
         Ok(())
+    }
+
+    /// What the metadata does not say though the configuration does, a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = fact::warnings(self);
+        warnings.extend(rope::warning(self));
+        warnings
     }
 
     fn apply(

@@ -1,7 +1,8 @@
 //! Rotary embeddings in `config.json`, of whichever generation.
 
-use super::{Config, Entries, bad, integer};
+use super::{Config, Entries, bad, integer, kind};
 use crate::ModelError;
+use crate::tensors::Slot;
 use serde_json::{Map, Value};
 
 /// The parameters of rotary embeddings, whichever generation of configuration states them.
@@ -97,21 +98,33 @@ pub(crate) fn number(rope: &Map<String, Value>, key: &str) -> Result<Option<f64>
 pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
     let rope = config.rope();
     let factor = number(rope, "factor")?;
-    match (rope.get("rope_type").and_then(Value::as_str), factor) {
-        (Some("linear"), Some(factor)) => {
+    match (rope_type(rope)?, factor) {
+        ("linear", Some(factor)) => {
             entries.set("rope.scaling.type", "linear");
             entries.set("rope.scaling.factor", factor as f32);
         }
-        (Some("yarn"), Some(factor)) => yarn_entries(rope, factor, entries)?,
-        (Some(long @ ("su" | "longrope")), _) => {
-            return Err(bad(
-                "rope_scaling.rope_type",
-                "none, linear, yarn or llama3",
-                &format!("`{long}`"),
-            ));
+        ("yarn", Some(factor)) => yarn_entries(rope, factor, entries)?,
+        ("linear" | "yarn", None) => {
+            return Err(bad("rope_scaling.factor", "a number", &"missing"));
         }
-        // `llama3` becomes a tensor; the others change nothing within the trained context.
-        _ => {}
+        ("default" | "none" | DYNAMIC, _) => {}
+        // It becomes a tensor.
+        (other, _) if other.eq_ignore_ascii_case("llama3") && has_divisors(config) => {}
+        (other, _) => {
+            let supported = if has_divisors(config) {
+                "default, linear, yarn or llama3"
+            } else {
+                "default, linear or yarn"
+            };
+            return Err(config.unsupported("rope_scaling.rope_type", &other, supported));
+        }
+    }
+    match rope_type(&config.rope.windowed)? {
+        "default" => {}
+        other => {
+            let key = "rope_parameters.sliding_attention.rope_type";
+            return Err(config.unsupported(key, &other, "default"));
+        }
     }
     if let Some(theta) = number(rope, "rope_theta")? {
         entries.set("rope.freq_base", theta as f32);
@@ -120,6 +133,34 @@ pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), 
         entries.set("rope.freq_base_swa", theta as f32);
     }
     Ok(())
+}
+
+/// Changes nothing within the trained context, and has no place in GGUF.
+const DYNAMIC: &str = "dynamic";
+
+/// What gets lost beyond the trained context.
+pub(super) fn warning(config: &Config) -> Option<String> {
+    let is_dynamic = rope_type(config.rope()).is_ok_and(|kind| kind == DYNAMIC);
+    is_dynamic.then(|| {
+        "config.json: `rope_scaling.rope_type` is dynamic, which GGUF cannot say: beyond the trained context the model \
+         will answer worse"
+            .to_owned()
+    })
+}
+
+/// The kind of scaling; `default` where nothing is said.
+fn rope_type(rope: &Map<String, Value>) -> Result<&str, ModelError> {
+    match rope.get("rope_type") {
+        None | Some(Value::Null) => Ok("default"),
+        Some(Value::String(kind)) => Ok(kind),
+        Some(other) => Err(bad("rope_scaling.rope_type", "a name", &kind(other))),
+    }
+}
+
+/// Whether the architecture has a tensor of divisors of the frequencies.
+fn has_divisors(config: &Config) -> bool {
+    let mut rows = config.architecture.tensors.iter().copied().flatten();
+    rows.any(|row| row.slot == Slot::RopeFreqs)
 }
 
 fn yarn_entries(

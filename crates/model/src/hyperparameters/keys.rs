@@ -181,6 +181,23 @@ impl Keys<'_> {
             .collect())
     }
 
+    /// Whether attention is causal, as it is where nothing is said.
+    pub fn causal(&self) -> Result<bool, ModelError> {
+        Ok(self.metadata.bool_or(&self.key("attention.causal"), true)?)
+    }
+
+    /// Refuses a model whose feed-forward part is divided among experts: its tensors have other names and shapes.
+    pub fn without_experts(&self) -> Result<(), ModelError> {
+        let suffix = "expert_count";
+        match self.metadata.u32(&self.key(suffix))? {
+            None | Some(0) => Ok(()),
+            Some(n_experts) => Err(ModelError::Experts {
+                key: self.key(suffix),
+                n_experts,
+            }),
+        }
+    }
+
     pub fn head_lengths(&self, n_embd: usize, n_head: usize) -> Result<(usize, usize), ModelError> {
         let length = |suffix| match self.optional(suffix, MAX_HEAD_LENGTH)? {
             Some(0) => Err(self.refused(suffix, 0, "must not be 0")),

@@ -39,6 +39,8 @@ pub struct Hyperparameters {
     pub embedding_scale: f32,
     /// Logits become `cap * tanh(logits / cap)`.
     pub final_softcap: Option<f32>,
+    /// Whether a token sees no later one.
+    pub causal: bool,
     /// Positions a windowed layer looks back to, itself included.
     pub window: Option<usize>,
     /// Rotation in layers with full attention.
@@ -112,6 +114,7 @@ impl Hyperparameters {
             metadata,
             prefix: architecture.name,
         };
+        keys.without_experts()?;
         let n_layers = keys.required("block_count", MAX_LAYERS)?;
         let n_embd = keys.required("embedding_length", MAX_WIDTH)?;
         let window = match architecture.choices.window {
@@ -149,6 +152,7 @@ impl Hyperparameters {
             final_softcap: keys
                 .float("final_logit_softcapping", 0.0..=f32::MAX)?
                 .filter(|&cap| cap > 0.0),
+            causal: keys.causal()?,
             window,
             rope,
             window_rope: match architecture.choices.window {

@@ -1,0 +1,66 @@
+//! Which layers see a window only, in `config.json`, and how metadata says it.
+
+use super::{Config, Entries, bad, kind};
+use crate::ModelError;
+use crate::hyperparameters::MAX_LAYERS;
+use gristmill_gguf::Value as Entry;
+use serde_json::Value;
+
+/// Whether each layer is windowed: as `layer_types` says, or all but each `pattern`-th, which is `default` where nothing
+/// is said.
+///
+/// # Errors
+/// A list of another length than the model has layers, a kind of layer that is neither, more layers than a model may
+/// have.
+pub(crate) fn windowed_layers(config: &Config, default: usize) -> Result<Vec<bool>, ModelError> {
+    let n_layers = config.integer("num_hidden_layers")?.unwrap_or(0) as usize;
+    if n_layers > MAX_LAYERS {
+        return Err(bad("num_hidden_layers", "at most 512", &n_layers));
+    }
+    if let Some(types) = config.get("layer_types") {
+        let types = types.as_array().filter(|types| types.len() == n_layers);
+        let Some(types) = types else {
+            let found = config.get("layer_types").map_or(String::new(), kind);
+            return Err(bad("layer_types", "a list with each layer's kind", &found));
+        };
+        let windowed = types.iter().map(|layer| match layer.as_str() {
+            Some("sliding_attention") => Ok(true),
+            Some("full_attention") => Ok(false),
+            _ => Err(bad(
+                "layer_types",
+                "sliding_attention or full_attention for each layer",
+                &kind(layer),
+            )),
+        });
+        return windowed.collect();
+    }
+    let stated = ["sliding_window_pattern", "_sliding_window_pattern"];
+    let stated = stated.iter().find_map(|key| Some((*key, config.get(key)?)));
+    let pattern = match stated {
+        Some((key, value)) => match super::integer(key, value)? {
+            0 => return Err(bad(key, "a positive integer", &Value::from(0))),
+            pattern => pattern as usize,
+        },
+        None => default,
+    };
+    Ok(by_pattern(n_layers, pattern))
+}
+
+/// Says which layers are windowed, unless a loader assumes it anyway: `default` is the pattern that it assumes.
+pub(crate) fn window_pattern(windowed: &[bool], default: usize, entries: &mut Entries<'_>) {
+    let n_layers = windowed.len();
+    let is = |pattern: &usize| by_pattern(n_layers, *pattern) == windowed;
+    if is(&default) {
+        return;
+    }
+    let value = match (2..=n_layers + 1).find(is) {
+        Some(pattern) => Entry::from(pattern as u32),
+        None => Entry::from(windowed.to_vec()),
+    };
+    entries.set("attention.sliding_window_pattern", value);
+}
+
+/// All but each `pattern`-th.
+fn by_pattern(n_layers: usize, pattern: usize) -> Vec<bool> {
+    (1..=n_layers).map(|layer| layer % pattern != 0).collect()
+}
