@@ -25,7 +25,6 @@ impl ProgressLog {
     /// Shows one event.
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Note(text) => self.line(text),
             Event::Warning(text) => self.line(&format!("warning: {text}")),
             Event::Start { n_tensors, bytes } => self.start(*n_tensors, *bytes),
             Event::Tensor {

@@ -38,7 +38,9 @@ fn main() {
     for (name, template) in HOSTILE {
         write("chat_template", &format!("hostile-{name}"), template.as_bytes());
     }
-    write("convert_checkpoint", "llama", &checkpoint());
+    write("convert_checkpoint", "llama", &checkpoint(false));
+    write("convert_checkpoint", "sentence-piece", &checkpoint(true));
+    write("load_model", "llama", &model());
 }
 
 /// Three edits for the target `gguf_edit`: a new entry, a longer value and a removal.
@@ -107,7 +109,10 @@ fn vocabularies() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn vocabulary(model: &str) -> Vec<u8> {
-    let file = Bytes::new();
+    with_vocabulary(Bytes::new(), model).build()
+}
+
+fn with_vocabulary(file: Bytes, model: &str) -> Bytes {
     let strings = |texts: &[&str]| {
         texts
             .iter()
@@ -122,17 +127,16 @@ fn vocabulary(model: &str) -> Vec<u8> {
         .flat_map(|ty| ty.to_le_bytes())
         .collect();
     let scores: Vec<u8> = (0..9).flat_map(|id| (-(id as f32)).to_le_bytes()).collect();
-    Bytes::new()
-        .entry_string("tokenizer.ggml.model", model.as_bytes())
+    let (tokens_bytes, merges) = (strings(&tokens), strings(&["a b"]));
+    file.entry_string("tokenizer.ggml.model", model.as_bytes())
         .entry_string("tokenizer.ggml.pre", b"gpt-2")
-        .entry_array("tokenizer.ggml.tokens", 8, 9, &strings(&tokens))
+        .entry_array("tokenizer.ggml.tokens", 8, 9, &tokens_bytes)
         .entry_array("tokenizer.ggml.token_type", 5, 9, &types)
         .entry_array("tokenizer.ggml.scores", 6, 9, &scores)
-        .entry_array("tokenizer.ggml.merges", 8, 1, &strings(&["a b"]))
+        .entry_array("tokenizer.ggml.merges", 8, 1, &merges)
         .entry_u32("tokenizer.ggml.bos_token_id", 1)
         .entry_u32("tokenizer.ggml.eos_token_id", 2)
         .entry("tokenizer.ggml.add_bos_token", 7, &[1])
-        .build()
 }
 
 const TEXTS: [&str; 6] = [
@@ -169,8 +173,54 @@ const TEMPLATES: [(&str, &str); 3] = [
     ),
 ];
 
-/// A Llama of one layer and width 8, with weights of zero.
-fn checkpoint() -> Vec<u8> {
+/// A Llama of one layer that runs: width 32, so that rows are whole blocks, and one head of length 2.
+fn model() -> Vec<u8> {
+    const F16: u32 = 1;
+    let tensors: [(&str, &[u64], u32); 11] = [
+        ("token_embd.weight", &[32, 9], F16),
+        ("output_norm.weight", &[32], F32),
+        ("blk.0.attn_norm.weight", &[32], F32),
+        ("blk.0.attn_q.weight", &[32, 2], F16),
+        ("blk.0.attn_k.weight", &[32, 2], F16),
+        ("blk.0.attn_v.weight", &[32, 2], F16),
+        ("blk.0.attn_output.weight", &[2, 32], F16),
+        ("blk.0.ffn_norm.weight", &[32], F32),
+        ("blk.0.ffn_gate.weight", &[32, 4], F16),
+        ("blk.0.ffn_up.weight", &[32, 4], F16),
+        ("blk.0.ffn_down.weight", &[4, 32], F16),
+    ];
+    let mut file = with_vocabulary(Bytes::new(), "llama")
+        .entry_string("general.architecture", b"llama")
+        .entry_u32("llama.block_count", 1)
+        .entry_u32("llama.context_length", 8)
+        .entry_u32("llama.embedding_length", 32)
+        .entry_u32("llama.feed_forward_length", 4)
+        .entry_u32("llama.attention.head_count", 1)
+        .entry_u32("llama.attention.key_length", 2)
+        .entry_u32("llama.attention.value_length", 2)
+        .entry(
+            "llama.attention.layer_norm_rms_epsilon",
+            6,
+            &1e-5f32.to_le_bytes(),
+        );
+    let mut data: Vec<u8> = Vec::new();
+    for (name, dims, ty) in tensors {
+        file = file.tensor(name, dims, ty, data.len() as u64);
+        for index in 0..dims.iter().product::<u64>() {
+            // 0.5 or 1, in either type.
+            match ty {
+                F16 => data.extend([0, 0x38 + 4 * (index % 2) as u8]),
+                _ => data.extend([0, 0, 128 * (index % 2) as u8, 63]),
+            }
+        }
+        data.resize(data.len().next_multiple_of(32), 0);
+    }
+    file.data(&data).build()
+}
+
+/// A Llama of one layer and width 8, with weights of zero and everything that may lie beside them; its tokens come from
+/// `tokenizer.model` or from `tokenizer.json`.
+fn checkpoint(sentence_piece: bool) -> Vec<u8> {
     let config = r#"{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":8,"intermediate_size":16,"num_attention_heads":2,"num_key_value_heads":1,"num_hidden_layers":1,"vocab_size":4,"max_position_embeddings":16,"rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,"torch_dtype":"float32","bos_token_id":0,"eos_token_id":1,"hidden_act":"silu"}"#;
     let tokenizer = r#"{"version":"1.0","added_tokens":[{"id":0,"content":"<s>","special":true,"lstrip":false,"rstrip":false,"normalized":false,"single_word":false},{"id":1,"content":"</s>","special":true,"lstrip":false,"rstrip":false,"normalized":false,"single_word":false}],"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},"post_processor":null,"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"<s>":0,"</s>":1,"a":2,"b":3},"merges":[]}}"#;
     let tokenizer_config =
@@ -200,12 +250,40 @@ fn checkpoint() -> Vec<u8> {
         n_bytes = end;
     }
     let header = serde_json::Value::Object(header).to_string();
-    let mut out = [config, tokenizer, tokenizer_config]
-        .join("\n%%%\n")
-        .into_bytes();
-    out.extend(b"\n%%%\n");
+    let map = shapes.map(|(name, _)| (name.to_owned(), "model.safetensors".into()));
+    let map: serde_json::Map<String, serde_json::Value> = map.into_iter().collect();
+    let index = serde_json::json!({ "weight_map": map }).to_string();
+    let card = "---\nlicense: mit\ntags: [a,\n  'b']\nbase_model:\n- org/Name-1B\n---\n";
+    let parts: [&[u8]; 10] = [
+        config.as_bytes(),
+        if sentence_piece {
+            b""
+        } else {
+            tokenizer.as_bytes()
+        },
+        tokenizer_config.as_bytes(),
+        if sentence_piece { PIECES } else { b"" },
+        br#"{"<more>": 3}"#,
+        br#"{"bos_token": "<s>", "eos_token": {"content": "</s>"}}"#,
+        br#"{"temperature": 0.6, "top_k": 20, "eos_token_id": [1]}"#,
+        b"{{ messages[0].content }}",
+        card.as_bytes(),
+        index.as_bytes(),
+    ];
+    let mut out = Vec::new();
+    for part in parts {
+        out.extend(part);
+        out.extend(b"\n%%%\n");
+    }
     out.extend((header.len() as u64).to_le_bytes());
     out.extend(header.as_bytes());
     out.resize(out.len() + n_bytes, 0);
     out
 }
+
+/// A SentencePiece model of three pieces (text, score, kind) by byte-pair encoding.
+const PIECES: &[u8] = b"\
+    \x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02\
+    \x0a\x0c\x0a\x03<s>\x15\0\0\0\0\x18\x03\
+    \x0a\x0a\x0a\x01a\x15\0\0\x80\xbf\x18\x01\
+    \x12\x02\x18\x02";

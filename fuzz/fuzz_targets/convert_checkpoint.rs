@@ -1,5 +1,5 @@
-//! Any files as a checkpoint folder: refused with a message, or converted to a file that opens. The input is
-//! config.json, tokenizer.json, tokenizer_config.json and model.safetensors with a line of `%%%` between.
+//! Any files as a checkpoint folder: refused with a message, or converted to a file that opens. The input is the files of
+//! `NAMES` with a line of `%%%` between; an empty one is not there.
 
 #![no_main]
 
@@ -12,12 +12,20 @@ use gristmill_gguf::File;
 use libfuzzer_sys::fuzz_target;
 
 const BORDER: &[u8] = b"\n%%%\n";
-const NAMES: [&str; 4] = [
+const NAMES: [&str; 11] = [
     "config.json",
     "tokenizer.json",
     "tokenizer_config.json",
-    "model.safetensors",
+    "tokenizer.model",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "generation_config.json",
+    "chat_template.jinja",
+    "README.md",
+    "model.safetensors.index.json",
+    WEIGHTS,
 ];
+const WEIGHTS: &str = "model.safetensors";
 
 fuzz_target!(|input: &[u8]| {
     let folder = folder();
@@ -29,19 +37,20 @@ fuzz_target!(|input: &[u8]| {
                 .position(|window| window == BORDER)
             {
                 // Weights may hold a border; they are the last part.
-                Some(end) if name != NAMES[3] => {
-                    (&bytes[..end], Some(&bytes[end + BORDER.len()..]))
-                }
+                Some(end) if name != WEIGHTS => (&bytes[..end], Some(&bytes[end + BORDER.len()..])),
                 _ => (bytes, None),
             }
         });
         let path = folder.join(name);
         match part {
-            Some((bytes, after)) => {
+            Some((bytes, after)) if !bytes.is_empty() => {
                 fs::write(&path, bytes).expect("the folder takes files");
                 rest = after;
             }
-            None => drop(fs::remove_file(&path)),
+            other => {
+                drop(fs::remove_file(&path));
+                rest = other.and_then(|(_, after)| after);
+            }
         }
     }
     let output = folder.join("out.gguf");

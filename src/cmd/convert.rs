@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use gristmill_convert::{ConvertError, ConvertOptions, ConvertReport, OutputType, convert};
+use gristmill_convert::{ConvertOptions, ConvertReport, OutputType, convert};
 use gristmill_gguf::ShardLimits;
 
 use super::{Invocation, Run};
@@ -98,14 +98,7 @@ impl Run for Convert {
             ..ConvertOptions::new(dir)
         };
         let mut log = ProgressLog::new(self.verbose);
-        let report =
-            convert(&options, &mut |event| log.event(&event)).map_err(|error| match error {
-                // An error of the configuration does not know in which folder it stands.
-                ConvertError::Model(_) => {
-                    anyhow::Error::new(error).context(options.folder.display().to_string())
-                }
-                error => error.into(),
-            })?;
+        let report = convert(&options, &mut |event| log.event(&event))?;
         drop(log);
         print_report(&report)
     }

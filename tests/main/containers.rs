@@ -7,7 +7,7 @@ use gristmill_gguf::{File, Metadata, TensorPlan, WriteOptions, Writer};
 use gristmill_quant::{F32, Q4_0};
 use insta::assert_snapshot;
 
-use crate::harness::{Workplace, golden};
+use crate::harness::Workplace;
 
 /// A model of `n_tensors` tensors, F32 and Q4_0 in turn, of `n_rows` rows of 64 elements.
 fn model(place: &Workplace, name: &str, n_tensors: u64, n_rows: u64) -> PathBuf {
@@ -470,7 +470,9 @@ fn differences_are_shown_with_their_exit_codes() {
 
 #[test]
 fn golden_files_split_as_the_reference_splits_them() {
-    let Some(golden) = golden() else { return };
+    let Some(golden) = gristmill_golden::folder("") else {
+        return;
+    };
     let place = Workplace::new();
     let source = golden.join("convert/llama/llama-f32.gguf");
     let source = source.to_string_lossy();
@@ -524,7 +526,7 @@ fn golden_files_split_as_the_reference_splits_them() {
             std::fs::remove_file(place.path(name)).expect("it is there");
         }
     }
-    println!("golden comparisons made: {} (split sets)", SHARDS.len());
+    gristmill_golden::compared(SHARDS.len(), "split sets");
 }
 
 /// How often each command is killed.

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Workplace, golden};
+use gristmill_golden::{compared, largest_difference, read_npy};
+
+use crate::harness::Workplace;
 
 /// Folder of `golden/convert`, the types it was converted to, and the file with its logits in F32.
 const CHECKPOINTS: &[(&str, &[&str], &str)] = &[
@@ -17,7 +19,7 @@ const CHECKPOINTS: &[(&str, &[&str], &str)] = &[
 const LOGIT_DIFFERENCE_MAX: f32 = 1e-4;
 
 fn convert_folder() -> Option<PathBuf> {
-    golden().map(|golden| golden.join("convert"))
+    gristmill_golden::folder("convert")
 }
 
 fn meta(folder: &Path) -> serde_json::Value {
@@ -68,7 +70,7 @@ fn golden_conversions_are_equal_byte_for_byte() {
             n_compared += 1;
         }
     }
-    println!("golden comparisons made: {n_compared} (converted files)");
+    compared(n_compared, "converted files");
 }
 
 #[test]
@@ -95,7 +97,7 @@ fn golden_one_step_equals_two() {
         );
         n_compared += 1;
     }
-    println!("golden comparisons made: {n_compared} (one step and two)");
+    compared(n_compared, "one step and two");
 }
 
 #[test]
@@ -126,43 +128,23 @@ fn golden_logits_are_those_of_the_authors_code() {
         ];
         let outcome = place.run_words(&words);
         assert!(outcome.starts_with("exit: 0"), "{outcome}");
-        let (ours, theirs) = (
-            read_npy(&place.path(&output)),
-            read_npy(&folder.join(logits)),
-        );
-        assert_eq!(ours.len(), theirs.len(), "{name}");
-        let largest = ours
-            .iter()
-            .zip(&theirs)
-            .map(|(ours, theirs)| (ours - theirs).abs())
-            .fold(0.0, f32::max);
+        let header = |path: &Path| std::fs::read(path).expect("it is there")[..128].to_vec();
+        let (ours, theirs) = (place.path(&output), folder.join(logits));
+        assert_eq!(header(&ours), header(&theirs), "{name}: the headers agree");
+        let ours = read_npy(&ours);
+        let largest = largest_difference(&ours, &read_npy(&theirs));
         println!(
             "{name}: largest difference {largest:e} over {} logits",
             ours.len()
         );
-        // Written so that a logit which is not a number fails too.
+        assert!(largest <= LOGIT_DIFFERENCE_MAX, "{name}: {largest:e}");
         assert!(
-            largest <= LOGIT_DIFFERENCE_MAX && ours.iter().all(|logit| logit.is_finite()),
-            "{name}: {largest:e}"
+            place.run_words(&words).contains(&output),
+            "an existing file is refused"
         );
         n_compared += 1;
     }
-    println!("golden comparisons made: {n_compared} (logits)");
-}
-
-/// The numbers of a NumPy file of little-endian float32.
-fn read_npy(path: &Path) -> Vec<f32> {
-    let bytes = std::fs::read(path).expect("the array can be read");
-    let header_length = u16::from_le_bytes([bytes[8], bytes[9]]);
-    let (header, data) = bytes[10..].split_at(usize::from(header_length));
-    assert!(
-        String::from_utf8_lossy(header).contains("'<f4'"),
-        "{}: not float32",
-        path.display()
-    );
-    data.chunks_exact(4)
-        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-        .collect()
+    compared(n_compared, "logits");
 }
 
 /// Flags, and the beginnings of the SHA-256 of the files that the reference's writer makes of golden `llama` with them
@@ -204,10 +186,7 @@ fn golden_conversions_split_as_the_reference_splits_them() {
         let theirs = std::fs::read(root.join("llama/llama-f32.gguf")).expect("it is there");
         assert!(ours == theirs, "{flags:?}");
     }
-    println!(
-        "golden comparisons made: {} (split conversions)",
-        SPLIT_CONVERSIONS.len()
-    );
+    compared(SPLIT_CONVERSIONS.len(), "split conversions");
 }
 
 #[test]

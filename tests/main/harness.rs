@@ -121,22 +121,3 @@ fn list(root: &Path, dir: &Path, files: &mut Vec<String>) {
 pub fn tiny() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny")
 }
-
-/// The folder of golden data; where it is absent, says so loudly, and fails where `CI` is `true`.
-pub fn golden() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/golden");
-    let path = std::env::var_os("GRISTMILL_GOLDEN").map_or(beside, PathBuf::from);
-    if path.join("README.md").exists() {
-        return Some(path);
-    }
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "golden data absent: {}",
-        path.display()
-    );
-    eprintln!(
-        "golden data absent: {} - NOTHING IS COMPARED",
-        path.display()
-    );
-    None
-}

@@ -12,6 +12,8 @@ pub struct Source {
     pub code: String,
     /// The comment text of every line, empty where it has none.
     pub comments: Vec<String>,
+    /// Every literal with its place in `code`, without quotes.
+    pub literals: Vec<(usize, String)>,
     /// Byte ranges of `code` under `#[cfg(test)]`; the whole file for test files.
     test_code: Vec<Range<usize>>,
 }
@@ -31,7 +33,7 @@ pub struct Function {
 impl Source {
     /// Reads the text of a file.
     pub fn new(path: &str, text: &str) -> Self {
-        let (code, comments) = blank(text);
+        let (code, comments, literals) = blank(text);
         let is_test_file = path
             .split('/')
             .any(|part| matches!(part, "tests" | "tests.rs" | "examples" | "benches" | "fuzz"));
@@ -44,6 +46,7 @@ impl Source {
             path: path.into(),
             code,
             comments,
+            literals,
             test_code,
         }
     }
@@ -148,15 +151,25 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text with comments and literals blanked, and the comments by line.
-fn blank(text: &str) -> (String, Vec<String>) {
+/// The text with comments and literals blanked, the comments by line, and the literals by place.
+fn blank(text: &str) -> (String, Vec<String>, Vec<(usize, String)>) {
     let mut code = String::with_capacity(text.len());
     let mut comments = vec![String::new(); text.lines().count() + 1];
+    let mut literals = Vec::new();
     let mut line = 0;
     let mut rest = text;
     while !rest.is_empty() {
         let (n, kind) = token(rest, code.chars().next_back());
         let (piece, after) = rest.split_at(n);
+        if matches!(kind, Kind::Literal) {
+            let inner = piece
+                .trim_start_matches(['b', 'c', 'r', '#'])
+                .trim_end_matches('#');
+            let inner = inner
+                .strip_prefix('"')
+                .and_then(|inner| inner.strip_suffix('"'));
+            literals.extend(inner.map(|inner| (code.len(), inner.to_owned())));
+        }
         for c in piece.chars() {
             if c == '\n' {
                 line += 1;
@@ -173,7 +186,7 @@ fn blank(text: &str) -> (String, Vec<String>) {
         }
         rest = after;
     }
-    (code, comments)
+    (code, comments, literals)
 }
 
 enum Kind {

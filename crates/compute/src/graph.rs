@@ -114,14 +114,6 @@ impl GraphBuilder {
             .map_or(Shape::EMPTY, |node| node.shape)
     }
 
-    /// The first mistake so far, if any, for a caller that wants to stop early.
-    ///
-    /// # Errors
-    /// As [`GraphBuilder::finish`].
-    pub fn check(&self) -> Result<(), &ComputeError> {
-        self.error.as_ref().map_or(Ok(()), Err)
-    }
-
     /// Rows of `table` (`[n_embd, n_vocab]`) for `Input::Tokens`: `[n_embd, n_tokens]`.
     pub fn embed(&mut self, table: &Tensor) -> Value {
         self.push(Op::Embed(Embed { table: *table }), &[])

@@ -2,7 +2,9 @@
 
 use crate::ConvertError;
 use crate::safetensors_file::{Entry, read_header};
+use crate::small_file::read_json;
 use crate::source::{LocalFile, Source};
+use crate::tokenizer::ADDITIONAL_TEMPLATES;
 use gristmill_model::Config;
 use safetensors::Dtype;
 use serde_json::Value;
@@ -16,7 +18,9 @@ const INDEX: &str = "model.safetensors.index.json";
 pub struct Checkpoint {
     /// The folder.
     pub folder: PathBuf,
-    /// Its `config.json`.
+    /// Its `config.json`, as it is.
+    pub stated: Value,
+    /// Its `config.json`, understood.
     pub config: Config,
     /// The files with weights, sorted by name.
     pub files: Vec<Box<dyn Source>>,
@@ -58,7 +62,7 @@ impl Checkpoint {
                 path: folder.to_owned(),
             });
         }
-        let config = read_config(folder)?;
+        let (stated, config) = read_config(folder)?;
         let index = folder.join(INDEX);
         let weight_map = if has_weights && index.is_file() {
             Some(read_index(&index)?)
@@ -96,26 +100,30 @@ impl Checkpoint {
         }
         Ok(Self {
             folder: folder.to_owned(),
+            stated,
             config,
             files,
             tensors,
         })
     }
 
-    /// The element type that stands for the whole checkpoint: that of the first matrix.
-    pub fn dtype(&self) -> Option<Dtype> {
-        let matrices = self
-            .tensors
-            .iter()
-            .filter(|tensor| tensor.entry.shape.len() > 1);
-        matrices.map(|tensor| tensor.entry.dtype).next()
+    /// The file or folder that a tensor is read from, for errors.
+    pub fn file_of(&self, tensor: Option<usize>) -> &Path {
+        let file = tensor.and_then(|tensor| self.files.get(self.tensors.get(tensor)?.file));
+        file.map_or(&self.folder, |file| file.path())
     }
 
-    /// Every file that is part of the checkpoint, none of which an output may replace: all of the folder but GGUF files.
+    /// Every file that is part of the checkpoint, none of which an output may replace: all of the folder but GGUF files,
+    /// and its further chat templates.
     pub fn inputs(&self) -> Vec<PathBuf> {
         let weights = self.files.iter().map(|file| file.path().to_owned());
-        let beside = fs::read_dir(&self.folder).into_iter().flatten();
-        let beside = beside.filter_map(|entry| Some(entry.ok()?.path()));
+        let folders = [self.folder.clone(), self.folder.join(ADDITIONAL_TEMPLATES)];
+        let entries = folders
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok());
+        let beside = entries
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()));
         let beside =
             beside.filter(|path| path.extension().is_none_or(|extension| extension != "gguf"));
         weights
@@ -145,63 +153,47 @@ impl Checkpoint {
     }
 }
 
-/// Reads a JSON file of at most 100 MB.
-pub(crate) fn read_json(path: &Path) -> Result<Value, ConvertError> {
-    serde_json::from_str(&read_text(path)?).map_err(|error| ConvertError::Json {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
-}
-
-/// Reads a text file of at most 100 MB, invalid bytes replaced.
-pub(crate) fn read_text(path: &Path) -> Result<String, ConvertError> {
-    let length = fs::metadata(path)
-        .map_err(|source| ConvertError::io(path, "open the file", source))?
-        .len();
-    if length > 100_000_000 {
-        let reason = format!("it has {length} bytes, far more than such a file needs");
-        return Err(ConvertError::Json {
-            path: path.to_owned(),
-            reason,
-        });
-    }
-    let bytes = fs::read(path).map_err(|source| ConvertError::io(path, "read", source))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn read_config(folder: &Path) -> Result<Config, ConvertError> {
+/// Reads `config.json`: as it is, and with its architecture.
+fn read_config(folder: &Path) -> Result<(Value, Config), ConvertError> {
     let path = folder.join("config.json");
-    if !path.is_file() {
-        return Err(ConvertError::MissingFile {
-            path: folder.to_owned(),
-            missing: "config.json",
-        });
-    }
-    let text = read_text(&path)?;
+    let missing = || ConvertError::MissingFile {
+        path: folder.to_owned(),
+        missing: "config.json",
+    };
+    let stated: Value = read_json(&path)?.ok_or_else(missing)?;
     // Before the class: a quantized checkpoint of an unknown class is refused for the reason that stays.
-    if let Some(scheme) = quantization_scheme(folder, &text) {
+    if let Some(scheme) = quantization_scheme(folder, &stated)? {
         return Err(ConvertError::QuantizedSource { path, scheme });
     }
-    Ok(Config::parse(&text)?)
+    let config =
+        Config::from_value(stated.clone()).map_err(|error| ConvertError::from(error).of(folder))?;
+    Ok((stated, config))
 }
 
 /// How a checkpoint is quantized, in its configuration's words.
-fn quantization_scheme(folder: &Path, config: &str) -> Option<String> {
-    let config: Value = serde_json::from_str(config).ok()?;
+///
+/// # Errors
+/// A damaged `hf_quant_config.json`.
+fn quantization_scheme(folder: &Path, config: &Value) -> Result<Option<String>, ConvertError> {
     let stated = |value: &Value| {
         value
             .get("quantization_config")
             .filter(|scheme| scheme.is_object())
             .cloned()
     };
-    let in_config = stated(&config).or_else(|| stated(config.get("text_config")?));
-    let beside = || {
-        read_json(&folder.join("hf_quant_config.json"))
-            .ok()?
-            .get("quantization")
-            .cloned()
+    let in_config = stated(config).or_else(|| stated(config.get("text_config")?));
+    let scheme = match in_config {
+        Some(scheme) => Some(scheme),
+        None => {
+            let beside: Option<Value> = read_json(&folder.join("hf_quant_config.json"))?;
+            beside.and_then(|beside| beside.get("quantization").cloned())
+        }
     };
-    let scheme = in_config.or_else(beside)?;
+    Ok(scheme.map(|scheme| named_scheme(&scheme)))
+}
+
+/// A scheme by what it says of itself.
+fn named_scheme(scheme: &Value) -> String {
     let names = [
         "quant_method",
         "quant_algo",
@@ -223,11 +215,11 @@ fn quantization_scheme(folder: &Path, config: &str) -> Option<String> {
         ))
     });
     let parts: Vec<String> = parts.collect();
-    Some(if parts.is_empty() {
+    if parts.is_empty() {
         "by an unnamed method".to_owned()
     } else {
         parts.join(", ")
-    })
+    }
 }
 
 /// The weight map of an index: tensor to file.
@@ -236,7 +228,7 @@ fn read_index(path: &Path) -> Result<BTreeMap<String, String>, ConvertError> {
         path: path.to_owned(),
         reason,
     };
-    let index = read_json(path)?;
+    let index: Value = read_json(path)?.unwrap_or_default();
     let map = index.get("weight_map").and_then(Value::as_object);
     let map = map.ok_or_else(|| wrong("no `weight_map` from tensors to files".to_owned()))?;
     let entry = |(tensor, file): (&String, &Value)| {

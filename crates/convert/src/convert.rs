@@ -7,7 +7,7 @@ use crate::naming::output_path;
 use crate::output::{OutputType, Uniform};
 use crate::plan::{Origin, Plan};
 use crate::progress::{Event, Progress};
-use crate::quantize::quantized_metadata;
+use crate::quantize::{QUANTIZATION_VERSION, quantized_metadata};
 use crate::recipe::ModelFacts;
 use crate::stream::Stream;
 use crate::tokenizer::{TokenizerLog, TokenizerOptions, tokenizer_metadata};
@@ -17,9 +17,6 @@ use gristmill_model::Hyperparameters;
 use gristmill_quant::TensorType;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// Version of the block formats, `general.quantization_version`.
-const QUANTIZATION_VERSION: u32 = 2;
 
 /// What to convert, and how.
 #[derive(Clone, Debug)]
@@ -122,12 +119,22 @@ pub fn convert(
     options: &ConvertOptions,
     progress: Progress<'_>,
 ) -> Result<ConvertReport, ConvertError> {
-    let mut warnings = Vec::new();
+    convert_folder(options, progress).map_err(|error| error.of(&options.folder))
+}
+
+fn convert_folder(
+    options: &ConvertOptions,
+    progress: Progress<'_>,
+) -> Result<ConvertReport, ConvertError> {
     let checkpoint = match options.vocab_only {
         true => Checkpoint::open_without_weights(&options.folder)?,
         false => Checkpoint::open(&options.folder)?,
     };
+    let mut warnings = checkpoint.config.warnings();
     let output = options.output_type.resolve(&checkpoint);
+    if !options.vocab_only {
+        check_rows(&checkpoint, output)?;
+    }
     let (tokenizer, log) = import_tokenizer(options, &checkpoint)?;
     warnings.extend(log.warnings.iter().cloned());
     let mut plan = match options.vocab_only {
@@ -139,7 +146,7 @@ pub fn convert(
         overrides: options.overrides.as_deref(),
         n_params: plan.n_params(),
     };
-    let authorship = Authorship::load(&options.folder, &given)?;
+    let authorship = Authorship::load(&options.folder, &checkpoint.stated, &given, &mut warnings)?;
     let label = options.output_type.label(output);
     let path = output_path(options, &authorship, label);
     let mut metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
@@ -155,9 +162,11 @@ pub fn convert(
         progress(Event::Warning(warning));
     }
     let mut report = report(&checkpoint, &plan, &metadata, label, path, warnings);
+    let mut inputs = checkpoint.inputs();
+    inputs.extend(options.overrides.clone());
     let write_options = WriteOptions {
         force: options.force,
-        inputs: checkpoint.inputs(),
+        inputs,
         pad_head: files.len() > 1,
         reserve: options.reserve,
         ..WriteOptions::default()
@@ -198,6 +207,15 @@ fn tensor_plan(
     Ok(plan)
 }
 
+/// Refuses weights that do not fit the configuration before a vocabulary is filled up to the number of rows it states.
+fn check_rows(checkpoint: &Checkpoint, output: Uniform) -> Result<(), ConvertError> {
+    if checkpoint.config.integer("vocab_size")?.is_some() {
+        let hparams = hyperparameters(checkpoint, output, &Metadata::new())?;
+        Plan::new(checkpoint, &hparams, output)?;
+    }
+    Ok(())
+}
+
 /// The entries of the tokenizer, and what was found.
 fn import_tokenizer(
     options: &ConvertOptions,
@@ -208,6 +226,7 @@ fn import_tokenizer(
         &TokenizerOptions {
             n_rows: checkpoint.config.integer("vocab_size")?.map(u64::from),
             pre_tokenizer: options.pre_tokenizer.as_deref(),
+            config: Some(&checkpoint.stated),
             habit: checkpoint.config.architecture.tokenizer,
         },
     )?;
@@ -230,12 +249,16 @@ fn write(
         n_tensors: plan.tensors.len(),
         bytes: plan_bytes(plan),
     });
-    let pool = Pool::new(n_threads(options.n_threads));
+    let pool = Pool::new(gristmill_kernels::n_threads(options.n_threads));
     let mut stream = Stream::new(checkpoint, &pool);
     for (index, tensor) in plan.tensors.iter().enumerate() {
-        let from = match tensor.origin {
-            Origin::Checkpoint(index) => checkpoint.tensors[index].entry.dtype.to_string(),
-            Origin::Computed(_) => "computed".to_owned(),
+        let source = match tensor.origin {
+            Origin::Checkpoint(index) => Some(index),
+            Origin::Computed(_) => None,
+        };
+        let from = match source.and_then(|index| checkpoint.tensors.get(index)) {
+            Some(tensor) => tensor.entry.dtype.to_string(),
+            None => "computed".to_owned(),
         };
         progress(Event::Tensor {
             index,
@@ -244,16 +267,11 @@ fn write(
             from: &from,
             to: tensor.ty,
         });
-        stream.write(tensor, &mut writer, progress)?;
+        stream
+            .write(tensor, &mut writer, progress)
+            .map_err(|error| error.of(checkpoint.file_of(source)))?;
     }
     Ok(writer.finish()?)
-}
-
-fn n_threads(asked: usize) -> usize {
-    match asked {
-        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
-        n => n.min(1024),
-    }
 }
 
 fn plan_bytes(plan: &Plan) -> u64 {
@@ -272,7 +290,7 @@ fn hyperparameters(
     let config = &checkpoint.config;
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", config.architecture.name);
-    config.write_metadata(output.file_type, &mut metadata)?;
+    config.write_metadata(output.file_type(), &mut metadata)?;
     extend(&mut metadata, tokenizer);
     if let Some(n_vocab) = config.integer("vocab_size")? {
         metadata.set(format!("{}.vocab_size", config.architecture.name), n_vocab);
@@ -293,7 +311,7 @@ fn metadata(
     authorship.write(&mut metadata);
     checkpoint
         .config
-        .write_metadata(output.file_type, &mut metadata)?;
+        .write_metadata(output.file_type(), &mut metadata)?;
     metadata.set("general.quantization_version", QUANTIZATION_VERSION);
     extend(&mut metadata, tokenizer);
     Ok(metadata)

@@ -37,6 +37,22 @@ pub enum ConvertError {
         /// What was looked for.
         missing: &'static str,
     },
+    /// A file beside the weights that is too large to be what its name says.
+    #[error("{}: more than {n_bytes_max} bytes, far more than such a file needs", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that are read at most.
+        n_bytes_max: u64,
+    },
+    /// Another error of this type, which does not know the file or folder it is about.
+    #[error("{}: {error}", .path.display())]
+    In {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong there.
+        error: Box<ConvertError>,
+    },
     /// A JSON file that cannot be read as what it should be.
     #[error("{}: {reason}", .path.display())]
     Json {
@@ -324,6 +340,7 @@ impl ConvertError {
     /// What to do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
+            ConvertError::In { error, .. } => return error.hint(),
             ConvertError::Gguf(error) => return error.hint().map(str::to_owned),
             ConvertError::Model(error) => return error.hint().map(str::to_owned),
             ConvertError::Overflow { .. } => "use --outtype bf16 (or f32), which has the range",
@@ -339,7 +356,9 @@ impl ConvertError {
             ConvertError::NotAFolder { .. } | ConvertError::MissingFile { .. } => {
                 "give the folder that holds config.json and model*.safetensors"
             }
-            ConvertError::Json { .. } | ConvertError::Safetensors { .. } => {
+            ConvertError::Json { .. }
+            | ConvertError::Safetensors { .. }
+            | ConvertError::TooLarge { .. } => {
                 "the file is damaged or incomplete; download it again"
             }
             ConvertError::MissingTensor { .. } | ConvertError::TensorShape { .. } => {
@@ -411,6 +430,24 @@ impl ConvertError {
             }
             _ => return None,
         })
+    }
+
+    /// The error with the file or folder it is about, where it does not name one itself.
+    pub(crate) fn of(self, path: &Path) -> Self {
+        match self {
+            ConvertError::MissingTensor { .. }
+            | ConvertError::TensorShape { .. }
+            | ConvertError::ElementType { .. }
+            | ConvertError::VocabularySize { .. }
+            | ConvertError::Overflow { .. }
+            | ConvertError::Model(_)
+            | ConvertError::Quant { .. }
+            | ConvertError::Kernel { .. } => ConvertError::In {
+                path: path.to_owned(),
+                error: Box::new(self),
+            },
+            named => named,
+        }
     }
 
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {

@@ -16,12 +16,13 @@ mod progress;
 pub mod quantize;
 pub mod recipe;
 mod safetensors_file;
-pub mod source;
+mod small_file;
+mod source;
 mod stream;
 mod tokenizer;
 
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use error::ConvertError;
-pub use output::{OutputType, UNIFORM, Uniform};
+pub use output::{OutputType, Uniform};
 pub use progress::{Event, Progress};
 pub use tokenizer::{TokenizerImport, TokenizerLog, TokenizerOptions, tokenizer_metadata};

@@ -82,7 +82,8 @@ mod tests {
             overrides: None,
             n_params: 228_352,
         };
-        let authorship = Authorship::load(&folder, &given).unwrap();
+        let authorship =
+            Authorship::load(&folder, &serde_json::Value::Null, &given, &mut Vec::new()).unwrap();
         let path = |given: Option<&Path>| {
             let mut options = ConvertOptions::new(&folder);
             options.output = given.map(Path::to_owned);

@@ -2,7 +2,7 @@
 
 use crate::ConvertError;
 use crate::checkpoint::Checkpoint;
-use crate::recipe::Recipe;
+use crate::recipe::{RECIPES, Recipe};
 use gristmill_quant::{BF16, F16, F32, Q8_0, TensorType};
 use safetensors::Dtype;
 
@@ -18,40 +18,12 @@ pub enum OutputType {
     Recipe(&'static Recipe),
 }
 
-/// One type for all matrices.
+/// One type for all matrices. Name and number are those of the recipe that has no exceptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uniform {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// The type.
-    pub ty: TensorType,
-    /// `general.file_type`.
-    pub file_type: u32,
-}
+pub struct Uniform(TensorType);
 
 /// The types that conversion knows by itself.
-pub const UNIFORM: &[Uniform] = &[
-    Uniform {
-        name: "bf16",
-        ty: BF16,
-        file_type: 32,
-    },
-    Uniform {
-        name: "f16",
-        ty: F16,
-        file_type: 1,
-    },
-    Uniform {
-        name: "f32",
-        ty: F32,
-        file_type: 0,
-    },
-    Uniform {
-        name: "q8_0",
-        ty: Q8_0,
-        file_type: 7,
-    },
-];
+const UNIFORM: [Uniform; 4] = [Uniform(BF16), Uniform(F16), Uniform(F32), Uniform(Q8_0)];
 
 impl OutputType {
     /// The output type of this name, in any case.
@@ -64,7 +36,7 @@ impl OutputType {
         }
         let uniform = UNIFORM
             .iter()
-            .find(|uniform| uniform.name.eq_ignore_ascii_case(name));
+            .find(|uniform| uniform.name().eq_ignore_ascii_case(name));
         if let Some(uniform) = uniform {
             return Ok(OutputType::Uniform(*uniform));
         }
@@ -79,11 +51,11 @@ impl OutputType {
 
     /// All names.
     pub fn names() -> Vec<&'static str> {
-        let uniform = UNIFORM.iter().map(|uniform| uniform.name);
+        let uniform = UNIFORM.iter().map(|uniform| uniform.name());
         let is_uniform = |name: &str| {
             UNIFORM
                 .iter()
-                .any(|uniform| uniform.name.eq_ignore_ascii_case(name))
+                .any(|uniform| uniform.name().eq_ignore_ascii_case(name))
         };
         let recipes = Recipe::available().map(|recipe| recipe.name);
         std::iter::once("auto")
@@ -93,7 +65,7 @@ impl OutputType {
     }
 
     /// The type that a checkpoint is converted to; with a recipe, before the recipe is applied.
-    pub fn resolve(self, checkpoint: &Checkpoint) -> Uniform {
+    pub(crate) fn resolve(self, checkpoint: &Checkpoint) -> Uniform {
         match self {
             OutputType::Uniform(uniform) => uniform,
             OutputType::Auto => float(checkpoint.half_dtype()),
@@ -105,31 +77,59 @@ impl OutputType {
     pub(crate) fn label(self, resolved: Uniform) -> &'static str {
         match self {
             OutputType::Recipe(recipe) => recipe.name,
-            _ => resolved.name,
+            _ => resolved.name(),
         }
     }
 }
 
 /// The output type that keeps a checkpoint's element type.
 pub(crate) fn float(dtype: Dtype) -> Uniform {
-    let [bf16, f16, f32, _] = [UNIFORM[0], UNIFORM[1], UNIFORM[2], UNIFORM[3]];
-    match dtype {
-        Dtype::BF16 => bf16,
-        Dtype::F16 => f16,
-        _ => f32,
-    }
+    Uniform(match dtype {
+        Dtype::BF16 => BF16,
+        Dtype::F16 => F16,
+        _ => F32,
+    })
 }
 
 impl Uniform {
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// The type.
+    pub fn ty(self) -> TensorType {
+        self.0
+    }
+
+    /// `general.file_type`.
+    pub fn file_type(self) -> u32 {
+        let named = |recipe: &&Recipe| recipe.name.eq_ignore_ascii_case(self.name());
+        // Each has its recipe, as the test below holds.
+        RECIPES.iter().find(named).map_or(0, |recipe| recipe.id)
+    }
+
     /// The type of a tensor: vectors, norms and biases are small and sensitive, and stay F32; rows that are no whole number
     /// of blocks become F16.
     pub(crate) fn type_of(self, name: &str, dims: &[u64]) -> TensorType {
         if dims.len() <= 1 || name.ends_with("_norm.weight") || !name.ends_with(".weight") {
             F32
-        } else if dims[0].is_multiple_of(self.ty.block_len() as u64) {
-            self.ty
+        } else if dims[0].is_multiple_of(self.0.block_len() as u64) {
+            self.0
         } else {
             F16
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers are those of the reference's file types.
+    #[test]
+    fn every_uniform_type_has_its_recipe() {
+        let numbers = UNIFORM.map(|uniform| (uniform.name(), uniform.file_type()));
+        assert_eq!(numbers, [("bf16", 32), ("f16", 1), ("f32", 0), ("q8_0", 7)]);
     }
 }

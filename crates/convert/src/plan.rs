@@ -6,7 +6,9 @@ use crate::output::Uniform;
 use crate::quantize;
 use crate::recipe::{self, ModelFacts, PlanOptions, Recipe, SourceTensor, sort_tensors};
 use gristmill_gguf::TensorPlan;
-use gristmill_model::{Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, tensor_specs};
+use gristmill_model::{
+    Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, TextPart, tensor_specs,
+};
 use gristmill_quant::TensorType;
 use safetensors::Dtype;
 use std::collections::HashMap;
@@ -69,13 +71,15 @@ impl Plan {
         }
         for (index, tensor) in checkpoint.tensors.iter().enumerate() {
             let name = &tensor.entry.name;
-            let Some(known) = text_name(name) else {
+            let text_part = hparams.architecture.text_part.as_ref();
+            let Some(known) = text_name(name, text_part) else {
                 plan.left_out.push(name.clone());
                 continue;
             };
             match wanted.remove(&known) {
                 Some(spec) => {
-                    check(tensor, &spec)?;
+                    check(tensor, &spec)
+                        .map_err(|error| error.of(checkpoint.file_of(Some(index))))?;
                     if spec.slot == Slot::Output && checkpoint.config.ties_embeddings() {
                         plan.maybe_tied = Some(plan.tensors.len());
                     }
@@ -113,7 +117,7 @@ impl Plan {
     /// Returns what the user should know.
     ///
     /// # Errors
-    /// Those of `recipe::plan`, and of `quantize::check_plan`.
+    /// Those of `recipe::plan`, and of `quantize::check_types`.
     pub fn apply(
         &mut self,
         recipe: &'static Recipe,
@@ -158,21 +162,21 @@ impl Plan {
 }
 
 /// The name of a tensor in a text model, or `None` for what belongs to other parts or is computed anyway.
-fn text_name(name: &str) -> Option<String> {
-    const OTHER_PREFIXES: &[&str] = &[
-        "vision_tower.",
-        "multi_modal_projector.",
-        "model.vision_tower.",
-        "model.multi_modal_projector.",
-    ];
+fn text_name(name: &str, text_part: Option<&TextPart>) -> Option<String> {
     const COMPUTED: &[&str] = &[
         ".attention.masked_bias",
         ".attention.bias",
         ".rotary_emb.inv_freq",
     ];
-    let other = OTHER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    let computed = COMPUTED.iter().any(|suffix| name.ends_with(suffix));
-    (!other && !computed).then(|| name.replace("language_model.", ""))
+    if COMPUTED.iter().any(|suffix| name.ends_with(suffix)) {
+        return None;
+    }
+    let Some(part) = text_part else {
+        return Some(name.to_owned());
+    };
+    let mut others = part.other_prefixes.iter();
+    let is_other = others.any(|prefix| name.starts_with(prefix));
+    (!is_other).then(|| name.replace(part.infix, ""))
 }
 
 fn check(tensor: &CheckpointTensor, spec: &TensorSpec) -> Result<(), ConvertError> {
@@ -219,6 +223,8 @@ mod tests {
 
     #[test]
     fn the_text_model_of_a_multimodal_checkpoint_is_found() {
+        let gemma3 = gristmill_model::architecture("gemma3").unwrap();
+        let text_name = |name| text_name(name, gemma3.text_part.as_ref());
         let norm = Some("model.norm.weight".to_owned());
         for name in [
             "model.norm.weight",

@@ -6,8 +6,6 @@ use gristmill_quant::TensorType;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Something the user should know: a line of the log.
-    Note(&'a str),
     /// Something that is probably not what the user wants.
     Warning(&'a str),
     /// The plan stands; writing begins.

@@ -1,6 +1,7 @@
 //! The header of a safetensors file.
 
 use crate::ConvertError;
+use crate::small_file::foreign;
 use crate::source::Source;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
@@ -40,7 +41,7 @@ pub fn read_header(source: &dyn Source) -> Result<Vec<Entry>, ConvertError> {
     source.read_at(0, &mut length)?;
     let header_bytes = u64::from_le_bytes(length);
     if header_bytes > HEADER_BYTES_MAX || header_bytes > source.len() - 8 {
-        let reason = foreign(length).map_or_else(
+        let reason = foreign(&length).map_or_else(
             || {
                 format!(
                     "a header of {header_bytes} bytes in a file of {}",
@@ -75,25 +76,4 @@ pub fn read_header(source: &dyn Source) -> Result<Vec<Entry>, ConvertError> {
     let mut entries: Vec<Entry> = header.tensors().into_iter().map(entry).collect();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
-}
-
-/// What a file is instead, by its first bytes.
-fn foreign(first: [u8; 8]) -> Option<&'static str> {
-    let kinds: [(&[u8], &str); 5] = [
-        (b"GGUF", "a GGUF file under another name"),
-        (
-            b"version ",
-            "a Git LFS pointer: fetch the file itself with `git lfs pull`",
-        ),
-        (
-            b"<",
-            "a web page, not the file that was meant to be downloaded",
-        ),
-        (b"PK", "a zip archive, perhaps a PyTorch checkpoint"),
-        (b"\x1f\x8b", "a gzip archive that must be unpacked first"),
-    ];
-    kinds
-        .iter()
-        .find(|(magic, _)| first.starts_with(magic))
-        .map(|(_, kind)| *kind)
 }

@@ -13,11 +13,6 @@ pub trait Source: Send + Sync {
     /// Length in bytes.
     fn len(&self) -> u64;
 
-    /// Whether there are no bytes.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Fills `out` with the bytes at `offset`.
     ///
     /// # Errors

@@ -4,18 +4,15 @@ use crate::ConvertError;
 use crate::checkpoint::{Checkpoint, CheckpointTensor};
 use crate::plan::{Origin, Planned};
 use crate::progress::{Event, Progress};
-use crate::quantize::{self, RowEncoder};
+use crate::quantize::{self, CHUNK_ELEMENTS, RowEncoder};
 use gristmill_gguf::ShardWriter;
 use gristmill_kernels::{Pool, encode_rows, for_each_chunk};
 use gristmill_model::RowTransform;
-use gristmill_quant::{F16, QuantError, TensorType, bf16_to_f32, f16_to_f32};
+use gristmill_quant::{F16, F32, QuantError, TensorType, bf16_to_f32, f16_to_f32};
 use safetensors::Dtype;
-use std::sync::{Mutex, PoisonError};
 
 /// Elements of a slab, about: 4 MiB as f32, whatever the size of the model.
 const SLAB_ELEMENTS: usize = 1 << 20;
-/// Elements that one thread takes at a time, about.
-const CHUNK_ELEMENTS: usize = 1 << 15;
 /// Magnitudes from here on round to infinity in f16.
 const F16_OVERFLOW: f32 = 65520.0;
 
@@ -72,7 +69,7 @@ impl<'a> Stream<'a> {
             Origin::Checkpoint(index) => *index,
             Origin::Computed(values) => {
                 self.values.clone_from(values);
-                return self.emit(tensor, &shape, &mut write);
+                return self.emit(tensor, &shape, 0, &mut write);
             }
         };
         let source = &self.checkpoint.tensors[index];
@@ -90,7 +87,7 @@ impl<'a> Stream<'a> {
             }
             // After the first value that does not fit, the rest is only counted.
             if overflow.count == 0 {
-                self.emit(tensor, &shape, &mut write)?;
+                self.emit(tensor, &shape, first, &mut write)?;
             }
             first += n_rows;
         }
@@ -104,24 +101,23 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Encodes `values` and hands them to `write`; in two steps where a recipe gives the tensor another type, so that the
+    /// Encodes `values`, which begin with row `first_row`, and hands them to `write`; in two steps where a recipe gives the tensor another type, so that the
     /// bytes are those of a conversion followed by a quantization.
     fn emit(
         &mut self,
         tensor: &Planned,
         shape: &Rows,
+        first_row: usize,
         write: &mut dyn FnMut(&[u8]) -> Result<(), ConvertError>,
     ) -> Result<(), ConvertError> {
         let name = &tensor.spec.name;
-        let shape_len = shape.encode_len;
-        encode(
-            self.pool,
-            name,
-            tensor.float,
-            &self.values,
-            shape_len,
-            &mut self.encoded,
-        )?;
+        let rows = EncodedRows {
+            tensor: name,
+            ty: tensor.float,
+            row_len: shape.encode_len,
+            first_element: first_row * shape.row_len,
+        };
+        encode(self.pool, &rows, &self.values, &mut self.encoded)?;
         if tensor.ty == tensor.float {
             return write(&self.encoded);
         }
@@ -129,7 +125,8 @@ impl<'a> Stream<'a> {
             tensor: name,
             from: tensor.float,
             to: tensor.ty,
-            row_len: shape_len,
+            first_row,
+            row_len: shape.encode_len,
             rows_per_matrix: shape.n_rows,
             importance: None,
         };
@@ -201,45 +198,53 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Encodes whole rows; the bytes do not depend on the number of threads.
+/// What rows become.
+struct EncodedRows<'a> {
+    /// The tensor's name, for errors.
+    tensor: &'a str,
+    ty: TensorType,
+    row_len: usize,
+    /// Element of the tensor that the rows begin with.
+    first_element: usize,
+}
+
+/// Encodes whole rows; the bytes do not depend on the number of threads. A float type keeps what is not finite; in blocks
+/// it would be lost without a word, and is refused.
 fn encode(
     pool: &Pool,
-    tensor: &str,
-    ty: TensorType,
+    rows: &EncodedRows<'_>,
     values: &[f32],
-    row_len: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), ConvertError> {
-    let quant = |source| ConvertError::Quant {
-        tensor: tensor.to_owned(),
-        source,
-    };
-    let row_bytes = ty.row_bytes(row_len as u64).map_err(quant)?;
-    let overflow = |_| {
-        quant(QuantError::Overflow {
-            ty,
-            n: row_len as u64,
-        })
-    };
-    let row_bytes = usize::try_from(row_bytes).map_err(overflow)?;
+    let &EncodedRows {
+        tensor,
+        ty,
+        row_len,
+        first_element,
+    } = rows;
+    let row_bytes = quantize::row_bytes(tensor, ty, row_len)?;
     let row_len = row_len.max(1);
     out.resize(values.len() / row_len * row_bytes, 0);
-    let chunk_rows = (CHUNK_ELEMENTS / row_len).max(1);
-    // Rows fail alike, for their length or type: which thread's failure is told makes no difference.
-    let failure = Mutex::new(None);
-    for_each_chunk(pool, out, chunk_rows * row_bytes, |chunk, out| {
-        let values = &values[chunk * chunk_rows * row_len..][..out.len() / row_bytes * row_len];
-        if let Err(error) = encode_rows(ty, values, row_len, None, out) {
-            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    quantize::in_chunks(pool, row_len, row_bytes, out, |first, out| {
+        let values = &values[first * row_len..][..out.len() / row_bytes * row_len];
+        let first_element = first_element + first * row_len;
+        if ty.is_quantized() {
+            let bad = values.iter().position(|value| !value.is_finite());
+            if let Some(place) = bad {
+                let block = first_element + place;
+                return Err(quantize::in_tensor(
+                    tensor,
+                    QuantError::NonFinite { ty: F32, block },
+                ));
+            }
         }
-    });
-    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(source) => Err(ConvertError::Kernel {
-            tensor: tensor.to_owned(),
-            source,
-        }),
-        None => Ok(()),
-    }
+        encode_rows(ty, values, row_len, None, out)
+            .map_err(|error| quantize::in_kernel(tensor, error))?;
+        if ty.is_quantized() {
+            quantize::validate(tensor, ty, out, first_element)?;
+        }
+        Ok(())
+    })
 }
 
 fn decode(dtype: Dtype, raw: &[u8], out: &mut [f32]) {
@@ -349,7 +354,13 @@ mod tests {
         let encoded = |n_threads| {
             let mut out = Vec::new();
             let pool = Pool::new(n_threads);
-            encode(&pool, "t", gristmill_quant::Q8_0, &values, 96, &mut out).unwrap();
+            let rows = EncodedRows {
+                tensor: "t",
+                ty: gristmill_quant::Q8_0,
+                row_len: 96,
+                first_element: 0,
+            };
+            encode(&pool, &rows, &values, &mut out).unwrap();
             out
         };
         assert!(encoded(1) == encoded(3));

@@ -230,8 +230,20 @@ fn a_dry_run_writes_nothing_and_knows_the_size() {
     options.force = true;
     convert(&options, &mut |_| {}).unwrap();
     assert!(fs::read(&done.path).unwrap() != before);
-    // A file of the checkpoint is never replaced.
-    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+    // A file that the conversion reads is never replaced.
+    let template = "additional_chat_templates/rag.jinja";
+    fs::create_dir(fixture.path("additional_chat_templates")).unwrap();
+    fs::write(fixture.path(template), "{{ messages }}").unwrap();
+    let metadata = out.path().join("metadata.json");
+    fs::write(&metadata, "{}").unwrap();
+    options.overrides = Some(metadata.clone());
+    for name in [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        template,
+        metadata.to_str().unwrap(),
+    ] {
         let kept = fs::read(fixture.path(name)).unwrap();
         options.output = Some(fixture.path(name));
         let error = convert(&options, &mut |_| {}).unwrap_err();
@@ -292,7 +304,10 @@ fn quantized_checkpoints_are_refused_by_name() {
     let error = fixture.write().refused("auto").to_string();
     assert_eq!(
         error,
-        "tensor `model.layers.1.mlp.up_proj.weight` has elements of type F8_E4M3, which cannot be converted"
+        format!(
+            "{}: tensor `model.layers.1.mlp.up_proj.weight` has elements of type F8_E4M3, which cannot be converted",
+            fixture.path("model.safetensors").display()
+        )
     );
 }
 
@@ -310,11 +325,112 @@ fn values_beyond_f16_are_an_error_that_suggests_bf16() {
     let error = fixture.write().refused("f16");
     assert_eq!(
         error.to_string(),
-        "tensor `blk.2.ffn_down.weight`: 2 values exceed the range of f16 (largest magnitude 7.0144e4)"
+        format!(
+            "{}: tensor `blk.2.ffn_down.weight`: 2 values exceed the range of f16 (largest magnitude 7.0144e4)",
+            fixture.path("model.safetensors").display()
+        )
     );
     assert!(error.hint().unwrap().contains("--outtype bf16"));
     fixture.converted("bf16");
     fixture.converted("f32");
+}
+
+/// As `quantize` refuses them: a search for a scale may pass over a NaN, and a scale has the range of f16. Bits 0x7fc0 are a
+/// NaN, 0x7f80 infinity, 0x4b7f 1.67e7, more than 127 times the largest f16.
+#[test]
+fn values_that_no_block_can_hold_are_refused() {
+    const TENSOR: &str = "model.layers.2.mlp.down_proj.weight";
+    // Beyond the first slab of a small tensor there is nothing; so the place is far into it.
+    for (bits, element, block) in [
+        (0x7fc0u16, 100_000, "block 100000 "),
+        (0x7f80, 31, "block 31 "),
+        (0x4b7f, 64_000, "block 2000 "),
+    ] {
+        let mut fixture = Fixture::new();
+        let bytes = &mut fixture.tensors.get_mut(TENSOR).unwrap().2;
+        bytes[2 * element..][..2].copy_from_slice(&bits.to_le_bytes());
+        let error = fixture.write().refused("q8_0");
+        let text = error.to_string();
+        assert!(
+            text.contains("model.safetensors: tensor `blk.2.ffn_down.weight`: ")
+                && text.contains(block),
+            "{text}"
+        );
+        assert!(error.hint().unwrap().contains("BF16"), "{text}");
+        // A float keeps what it is given.
+        fixture.converted("bf16");
+        fixture.converted("f32");
+    }
+}
+
+/// The size that the configuration states is compared with the weights before a token is made up for each row.
+#[test]
+fn a_vocabulary_beyond_the_embeddings_is_refused_before_it_is_filled() {
+    let mut fixture = Fixture::new();
+    fixture.config["vocab_size"] = json!(1 << 24);
+    // Were the tokenizer read first, this would be the error.
+    fs::write(fixture.path("tokenizer.json"), "{").unwrap();
+    let error = fixture.write().refused("auto");
+    let ConvertError::In { path, error } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(path, fixture.path("model.safetensors"));
+    assert!(
+        matches!(
+            *error,
+            ConvertError::VocabularySize {
+                n_tokens: 16_777_216,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn json_that_is_something_else_is_told_apart() {
+    for name in [
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "model.safetensors.index.json",
+    ] {
+        for (bytes, kind) in [
+            ("<!DOCTYPE html>", "it is a web page"),
+            (
+                "version https://git-lfs.github.com/spec/v1\n",
+                "it is a Git LFS pointer",
+            ),
+            ("{\"a\": }", "expected value at line 1 column 7"),
+        ] {
+            let fixture = Fixture::new();
+            fs::write(fixture.write().path(name), bytes).unwrap();
+            let error = fixture.refused("auto");
+            let expected = format!("{}: {kind}", fixture.path(name).display());
+            assert!(error.to_string().starts_with(&expected), "{error}");
+            assert!(matches!(error, ConvertError::Json { .. }), "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn facts_that_get_lost_are_warned_about_and_wrong_ones_refused() {
+    let mut fixture = Fixture::new();
+    fixture.config["rope_scaling"] = json!({"type": "dynamic", "factor": 2.0});
+    let (report, _keep) = fixture.write().converted("auto");
+    assert!(
+        report.warnings[0].contains("dynamic"),
+        "{:?}",
+        report.warnings
+    );
+    fixture.config["rope_scaling"] = Value::Null;
+    fixture.config["hidden_act"] = json!("gelu");
+    let error = fixture.write().refused("auto").to_string();
+    let folder = fixture.folder.path().display();
+    assert!(
+        error.starts_with(&format!("{folder}: config.json: `hidden_act` is \"gelu\"")),
+        "{error}"
+    );
 }
 
 /// Case B32.
@@ -412,7 +528,11 @@ fn missing_misshapen_and_unknown_tensors_are_named() {
     let tensor = fixture.tensors.remove(name).unwrap();
     assert_eq!(
         fixture.write().refused("auto").to_string(),
-        "the checkpoint has no tensor `model.layers.3.self_attn.v_proj.weight` (for `blk.3.attn_v.weight` of shape [256, 128])"
+        format!(
+            "{}: the checkpoint has no tensor `model.layers.3.self_attn.v_proj.weight` (for `blk.3.attn_v.weight` of shape \
+             [256, 128])",
+            fixture.folder.path().display()
+        )
     );
     fixture.tensors.insert(
         name.to_owned(),
@@ -420,7 +540,10 @@ fn missing_misshapen_and_unknown_tensors_are_named() {
     );
     assert_eq!(
         fixture.write().refused("auto").to_string(),
-        "tensor `model.layers.3.self_attn.v_proj.weight` has shape [256, 128], expected [128, 256]"
+        format!(
+            "{}: tensor `model.layers.3.self_attn.v_proj.weight` has shape [256, 128], expected [128, 256]",
+            fixture.path("model.safetensors").display()
+        )
     );
     fixture.tensors.insert(name.to_owned(), tensor);
     let scale = (Dtype::F32, vec![1], vec![0; 4]);
@@ -526,8 +649,11 @@ fn folders_that_are_no_checkpoint_say_what_is_missing() {
     let mut unknown = Fixture::new();
     unknown.config["architectures"] = json!(["Gpt9ForCausalLM"]);
     let error = unknown.write().refused("auto").to_string();
+    let folder = unknown.folder.path().display();
     assert!(
-        error.starts_with("architecture `Gpt9ForCausalLM` is not supported (supported: "),
+        error.starts_with(&format!(
+            "{folder}: architecture `Gpt9ForCausalLM` is not supported (supported: "
+        )),
         "{error}"
     );
     let file = ConvertOptions::new(fixture.path("config.json"));

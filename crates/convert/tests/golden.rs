@@ -2,25 +2,7 @@
 
 use gristmill_convert::{ConvertOptions, OutputType, convert};
 use gristmill_gguf::{Model, TensorInfo, Value};
-use std::path::{Path, PathBuf};
-
-/// The folder of golden data, or `None` (loudly) where it is absent.
-fn golden() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
-    let folder = std::env::var_os("GRISTMILL_GOLDEN")
-        .map_or(beside, PathBuf::from)
-        .join("convert");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("golden data absent: {}", folder.display());
-    assert_ne!(
-        std::env::var("CI").as_deref(),
-        Ok("true"),
-        "golden data is required in CI"
-    );
-    None
-}
+use std::path::Path;
 
 /// Folder of the checkpoint, and the output type of each conversion of it.
 const CASES: &[(&str, &str, &[&str])] = &[
@@ -34,7 +16,10 @@ const CASES: &[(&str, &str, &[&str])] = &[
 
 #[test]
 fn conversions_equal_the_reference() {
-    let Some(golden) = golden() else { return };
+    let Some(golden) = gristmill_golden::folder("convert") else {
+        return;
+    };
+    let mut n_compared = 0;
     for (name, folder, types) in CASES {
         let meta = std::fs::read_to_string(golden.join(name).join("meta.json")).unwrap();
         let meta: serde_json::Value = serde_json::from_str(&meta).unwrap();
@@ -55,8 +40,10 @@ fn conversions_equal_the_reference() {
                 &report.path,
                 &golden.join(name).join(format!("{name}-{ty}.gguf")),
             );
+            n_compared += 1;
         }
     }
+    gristmill_golden::compared(n_compared, "converted files");
 }
 
 /// Compares entry by entry and tensor by tensor, so that a failure says what differs, and then the whole files.

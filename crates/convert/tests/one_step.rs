@@ -7,33 +7,6 @@ use gristmill_convert::quantize::{QuantizeOptions, quantize};
 use gristmill_convert::recipe::Recipe;
 use gristmill_convert::{ConvertOptions, OutputType, convert};
 
-/// The golden checkpoints, or `None` (loudly) where they are absent; with `CI=true` their absence fails.
-fn golden() -> Option<PathBuf> {
-    let folder = std::env::var_os("GRISTMILL_GOLDEN").map_or_else(
-        || {
-            PathBuf::from(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../../shared/golden"
-            ))
-        },
-        PathBuf::from,
-    );
-    let folder = folder.join("convert");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "golden data absent: {}",
-        folder.display()
-    );
-    eprintln!(
-        "golden data absent: {} (nothing was compared)",
-        folder.display()
-    );
-    None
-}
-
 fn check(checkpoint: &Path, pre_tokenizer: Option<&str>, float: &str, recipe: &'static Recipe) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = |name: &str| folder.path().join(name);
@@ -63,7 +36,10 @@ fn check(checkpoint: &Path, pre_tokenizer: Option<&str>, float: &str, recipe: &'
 
 #[test]
 fn one_step_equals_two() {
-    let Some(folder) = golden() else { return };
+    let Some(folder) = gristmill_golden::folder("convert") else {
+        return;
+    };
+    let mut n_compared = 0;
     for recipe in
         ["Q4_K_M", "Q2_K", "Q5_1"].map(|name| Recipe::from_name(name).expect("it is registered"))
     {
@@ -85,8 +61,10 @@ fn one_step_equals_two() {
                 float_of(&checkpoint),
                 recipe,
             );
+            n_compared += 1;
         }
     }
+    gristmill_golden::compared(n_compared, "one step and two");
 }
 
 /// The folder with the checkpoint of a golden case, and the name of its pre-tokenizer.

@@ -12,33 +12,6 @@ use gristmill_quant::{F16, F32, Q4_K, TensorType};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-/// The golden folder, or `None` (loudly) where it is absent; with `CI=true` its absence fails.
-fn golden() -> Option<PathBuf> {
-    let folder = std::env::var_os("GRISTMILL_GOLDEN").map_or_else(
-        || {
-            PathBuf::from(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../../shared/golden"
-            ))
-        },
-        PathBuf::from,
-    );
-    let folder = folder.join("convert/llama");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "golden data absent: {}",
-        folder.display()
-    );
-    eprintln!(
-        "golden data absent: {} (nothing was compared)",
-        folder.display()
-    );
-    None
-}
-
 fn recipe(name: &str) -> &'static Recipe {
     Recipe::from_name(name).expect("it is registered")
 }
@@ -145,7 +118,9 @@ fn is_possible(run: &Json) -> bool {
 
 #[test]
 fn bytes_equal_the_reference() {
-    let Some(folder) = golden() else { return };
+    let Some(folder) = gristmill_golden::folder("convert/llama") else {
+        return;
+    };
     let json = std::fs::read(folder.join("quantize/llama.quantize.json")).expect("it is there");
     let json: Json = serde_json::from_slice(&json).expect("it is JSON");
     let temporary = tempfile::tempdir().expect("a temporary folder can be made");
@@ -173,9 +148,8 @@ fn bytes_equal_the_reference() {
         n_tensors += compare(&output, golden, &report);
         n_files += 1;
     }
-    println!(
-        "golden/convert/llama/quantize: {n_files} files, {n_tensors} tensors equal, {n_skipped} runs skipped"
-    );
+    println!("{n_files} files, {n_skipped} runs skipped");
+    gristmill_golden::compared(n_tensors, "quantized tensors");
 }
 
 /// Compares a file with a golden run; returns how many tensors it has.
@@ -423,6 +397,46 @@ fn case_b43_requantizing() {
         copied.metadata().get("general.file_type"),
         Some(&Value::U32(0))
     );
+}
+
+/// Importance data of another model is refused in the plan, where nothing has been written yet.
+#[test]
+fn importance_of_another_length_is_found_by_a_dry_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("in.gguf");
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "llama");
+    let name = "blk.0.attn_q.weight";
+    let plan = TensorPlan {
+        name: name.to_owned(),
+        dims: vec![256, 2],
+        ty: F32,
+    };
+    let mut writer = Writer::create(&path, &metadata, &[plan], &WriteOptions::default())
+        .expect("it is writable");
+    writer.write(&[0; 4 * 512]).expect("it fits");
+    writer.finish().expect("the disk has room");
+    for recipe_name in ["Q4_K_M", "Q2_K"] {
+        let mut options =
+            QuantizeOptions::new(&path, folder.path().join("out.gguf"), recipe(recipe_name));
+        options.dry_run = true;
+        let weights = |n| Importance::new([(name.to_owned(), vec![1.0; n])]);
+        options.importance = Some(weights(256).expect("all values are finite"));
+        run(&options).expect("the lengths agree");
+        options.importance = Some(weights(128).expect("all values are finite"));
+        let error = run(&options).expect_err("the lengths differ");
+        assert!(
+            matches!(
+                error,
+                ConvertError::ImportanceLength {
+                    expected: 256,
+                    found: 128,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
 }
 
 /// A NaN or an infinity in the source is refused, even where the search for a scale would pass it over.

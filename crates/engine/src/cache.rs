@@ -349,6 +349,16 @@ impl Past for PagedCache {
         if expected != rest.len() {
             return Err(mismatch());
         }
+        // What it holds stays unless there is room for what it is to hold: its own pages that no fork shares come free.
+        let alone = |page: &&u32| self.holders[**page as usize] == 1;
+        let n_own = self.pages(sequence).iter().filter(alone).count();
+        if n_pages > self.free.len() + n_own {
+            return Err(EngineError::CacheFull {
+                needed: n_pages,
+                free: self.free.len() + n_own,
+                page_len: PAGE_LEN,
+            });
+        }
         self.truncate(sequence, 0);
         self.append(sequence, n_past)?;
         for tensor in self.layers.iter().flat_map(|layer| [layer.k, layer.v]) {
@@ -455,5 +465,35 @@ mod tests {
             Err(EngineError::SavedState { bytes: 9 })
         ));
         assert!(cache.restore(A, &[255; 8]).is_err());
+    }
+
+    #[test]
+    fn a_state_without_room_leaves_the_sequence_as_it_is() {
+        let mut donor = cache(4);
+        donor.append(A, 3 * PAGE_LEN).unwrap();
+        let state = donor.save(A).unwrap();
+        let mut cache = cache(4);
+        cache.append(A, PAGE_LEN + 2).unwrap();
+        cache.append(B, PAGE_LEN).unwrap();
+        cache.fork(A, SequenceId(2)).unwrap();
+        // One page is free; those of A are shared.
+        let full = |result| {
+            matches!(
+                result,
+                Err(EngineError::CacheFull {
+                    needed: 3,
+                    free: 1,
+                    ..
+                })
+            )
+        };
+        assert!(full(cache.restore(A, &state)));
+        assert_eq!(
+            (cache.n_past(A), cache.pages(A)),
+            (PAGE_LEN + 2, &[0, 1][..])
+        );
+        cache.truncate(SequenceId(2), 0);
+        cache.restore(A, &state).unwrap();
+        assert_eq!((cache.n_past(A), cache.n_past(B)), (3 * PAGE_LEN, PAGE_LEN));
     }
 }

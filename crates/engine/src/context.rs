@@ -62,7 +62,7 @@ struct Row {
 }
 
 impl Context {
-    /// Reserves the cache and plans decoding and prefill, so that running needs no more memory.
+    /// Reserves the cache, and plans decoding and prefill; a batch of another shape is planned when it comes.
     ///
     /// Errors: a context of no positions, a cache type that is not supported, not enough memory.
     pub fn new(model: Arc<Model>, options: &LoadOptions) -> Result<Self, EngineError> {

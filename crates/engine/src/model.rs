@@ -72,8 +72,7 @@ impl Model {
     /// architecture, a missing, unknown or misshapen tensor, a vocabulary that cannot be used.
     pub fn load(file: gguf::Model, options: &LoadOptions) -> Result<Arc<Self>, EngineError> {
         let isa = gristmill_kernels::select_isa()?.name();
-        let n_processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        let n_threads = options.n_threads.unwrap_or_else(n_processors).clamp(1, 512);
+        let n_threads = gristmill_kernels::n_threads(options.n_threads.unwrap_or(0));
         Self::load_on(Arc::new(CpuBackend::new(n_threads)), file, n_threads, isa)
     }
 

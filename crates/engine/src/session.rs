@@ -145,8 +145,8 @@ impl Predictor for Session {
     }
 }
 
-/// Computes the logits of every position of a token sequence, on an F32 cache unless the options say otherwise,
-/// and hands out one row (`[n_vocab]`) at a time in order.
+/// Computes the logits of every position of a token sequence, on a cache of the types that the options
+/// name (F16 by default), and hands out one row (`[n_vocab]`) at a time in order.
 ///
 /// Errors: as [`Context::new`], [`Model::check_tokens`] and [`Context::decode`], and what `on_row` returns.
 pub fn all_logits<E: From<EngineError>>(

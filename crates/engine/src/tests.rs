@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gristmill_gguf as gguf;
 
 use crate::*;
-use golden::{golden, read_json, read_npy};
+use golden::{compared, golden, largest_difference, read_json, read_npy};
 
 fn load(path: &Path) -> Arc<Model> {
     let file = gguf::Model::open(path).unwrap();
@@ -66,12 +66,7 @@ fn golden_logits() {
         let ids = fed_ids(&folder);
         let expected = read_npy(folder.join(expected));
         let found = logits(&model, &ids, &options(CacheTypes::F32, ids.len(), 512));
-        assert_eq!(found.len(), expected.len(), "{name}");
-        let difference = found
-            .iter()
-            .zip(&expected)
-            .map(|(a, b)| (a - b).abs())
-            .fold(0.0, f32::max);
+        let difference = largest_difference(&found, &expected);
         println!(
             "{name}: {} positions, largest difference {difference:e}",
             ids.len()
@@ -82,7 +77,7 @@ fn golden_logits() {
         );
         n_compared += 1;
     }
-    println!("golden: logits of {n_compared} models");
+    compared(n_compared, "logits of models");
 }
 
 #[test]

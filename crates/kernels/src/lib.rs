@@ -27,7 +27,7 @@ pub use attention::{AttentionBatch, AttentionShape, CacheView, attention};
 pub use error::KernelError;
 pub use isa::{Isa, isa, select_isa};
 pub use matmul::{MatrixProduct, matmul, matmul_many, supports};
-pub use pool::Pool;
+pub use pool::{MAX_THREADS, Pool, n_threads};
 pub use split::{RowTile, for_each_chunk, for_each_row_tile};
 pub use vector::*;
 

@@ -25,6 +25,18 @@ const OPEN: u64 = 1 << 16;
 const EPOCH: u64 = 1 << 17;
 const ACTIVE_MASK: u64 = OPEN - 1;
 
+/// Most threads that are worth a request: beyond, they only cost memory.
+pub const MAX_THREADS: usize = 512;
+
+/// The number of threads that a request means: 0 is as many as the machine has; at most [`MAX_THREADS`].
+pub fn n_threads(asked: usize) -> usize {
+    let n = match asked {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    n.min(MAX_THREADS)
+}
+
 type Job<'a> = dyn Fn(usize) + Sync + 'a;
 
 /// The job in progress. Written only while no thread is inside a job, read only by threads inside one.

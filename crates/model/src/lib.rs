@@ -8,7 +8,7 @@
 //! ```
 
 pub mod arch;
-pub mod block;
+mod block;
 pub mod config;
 mod decoder;
 mod error;
@@ -17,7 +17,10 @@ mod random;
 mod tensors;
 mod weights;
 
-pub use arch::{ARCHITECTURES, Architecture, TokenizerHabit, architecture, architecture_of_config};
+pub use arch::{
+    ARCHITECTURES, Architecture, HabitValue, TextPart, TokenizerHabit, architecture,
+    architecture_of_config,
+};
 pub use config::Config;
 pub use decoder::build;
 pub use error::ModelError;

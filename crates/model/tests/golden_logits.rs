@@ -5,28 +5,11 @@ use gristmill_compute::{
     Shape, Tensor,
 };
 use gristmill_gguf::Model;
+use gristmill_golden::{largest_difference, read_npy};
 use gristmill_model::{Hyperparameters, Weights, build, check_tensors};
 use gristmill_quant::F32;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-/// The folder of golden data, or `None` (loudly) where it is absent.
-fn golden() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
-    let folder = std::env::var_os("GRISTMILL_GOLDEN")
-        .map_or(beside, PathBuf::from)
-        .join("convert");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("golden data absent: {}", folder.display());
-    assert_ne!(
-        std::env::var("CI").as_deref(),
-        Ok("true"),
-        "golden data is required in CI"
-    );
-    None
-}
 
 /// Model and file with its logits. The window of a Mistral configuration is ignored, as in the reference.
 const CASES: &[(&str, &str)] = &[
@@ -43,27 +26,27 @@ const PAGE_LEN: usize = 16;
 
 #[test]
 fn logits_equal_those_of_transformers() {
-    let Some(golden) = golden() else { return };
+    let Some(golden) = gristmill_golden::folder("convert") else {
+        return;
+    };
+    let mut n_compared = 0;
     for (name, logits) in CASES {
         let folder = golden.join(name);
         let model = Model::open(&folder.join(format!("{name}-f32.gguf"))).unwrap();
-        let expected = npy(&folder.join(logits));
+        let expected = read_npy(folder.join(logits));
         let tokens = tokens(&folder.join("meta.json"));
         let backends: [Arc<dyn Backend>; 2] =
             [Arc::new(PlainBackend::new()), Arc::new(CpuBackend::new(2))];
         for backend in backends {
             let label = format!("{name} on {}", backend.name());
             let found = run(&model, backend, &tokens);
-            assert_eq!(found.len(), expected.len(), "{label}");
-            let difference = found
-                .iter()
-                .zip(&expected)
-                .map(|(a, b)| (a - b).abs())
-                .fold(0.0, f32::max);
+            let difference = largest_difference(&found, &expected);
             println!("{label}: largest difference {difference:e}");
             assert!(difference <= 1e-4, "{label}: {difference:e}");
+            n_compared += 1;
         }
     }
+    gristmill_golden::compared(n_compared, "logits of graphs");
 }
 
 /// Logits of every position, in two batches, so that the second reads what the first has stored.
@@ -142,17 +125,5 @@ fn tokens(path: &Path) -> Vec<i32> {
         .unwrap()
         .iter()
         .map(|id| id.as_i64().unwrap() as i32)
-        .collect()
-}
-
-/// The values of a NumPy file of version 1 with little-endian float32 in C order.
-fn npy(path: &Path) -> Vec<f32> {
-    let bytes = std::fs::read(path).unwrap();
-    assert_eq!(&bytes[..7], b"\x93NUMPY\x01");
-    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    let (values, _) = bytes[10 + header..].as_chunks::<4>();
-    values
-        .iter()
-        .map(|bytes| f32::from_le_bytes(*bytes))
         .collect()
 }

@@ -206,7 +206,6 @@ fn quantize_step(
 fn note(log: &mut String, event: &Event<'_>) {
     // Writing to a string cannot fail.
     let _ = match event {
-        Event::Note(text) => writeln!(log, "{text}"),
         Event::Warning(text) => writeln!(log, "warning: {text}"),
         Event::Tensor {
             index,

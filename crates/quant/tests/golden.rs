@@ -1,39 +1,12 @@
 //! Bytes and values of `golden/quant`: the reference's quantizer on one 8 x 1024 matrix, with and without an
 //! importance matrix, its dequantization, and the dequantization of random code words. All exact.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gristmill_quant::TensorType;
 
 /// Columns of the golden matrix.
 const ROW_LEN: usize = 1024;
-
-/// The golden folder, or `None` (loudly) where it is absent; with `CI=true` its absence fails.
-fn golden() -> Option<PathBuf> {
-    let folder = std::env::var_os("GRISTMILL_GOLDEN").map_or_else(
-        || {
-            PathBuf::from(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../../shared/golden"
-            ))
-        },
-        PathBuf::from,
-    );
-    let folder = folder.join("quant");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "golden data absent: {}",
-        folder.display()
-    );
-    eprintln!(
-        "golden data absent: {} (nothing was compared)",
-        folder.display()
-    );
-    None
-}
 
 fn floats(path: &Path) -> Vec<f32> {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -102,7 +75,9 @@ fn check_decode(folder: &Path, ty: TensorType, suffix: &str, bytes: &[u8]) -> us
 
 #[test]
 fn bytes_and_values_equal_the_reference() {
-    let Some(folder) = golden() else { return };
+    let Some(folder) = gristmill_golden::folder("quant") else {
+        return;
+    };
     let importance = floats(&folder.join("imatrix.f32"));
     let mut n_compared = 0;
     for ty in TensorType::all().filter(|ty| ty.can_encode()) {
@@ -119,5 +94,5 @@ fn bytes_and_values_equal_the_reference() {
             "{ty}: no golden data"
         );
     }
-    println!("golden/quant: {n_compared} comparisons");
+    gristmill_golden::compared(n_compared, "bytes and values of blocks");
 }

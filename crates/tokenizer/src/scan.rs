@@ -37,11 +37,11 @@ pub(crate) fn isolate(
 }
 
 /// The expression that `ByteLevel` in `tokenizer.json` stands for.
-pub(crate) const GPT2_PATTERN: &str =
+pub const GPT2_PATTERN: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// The expression that `Punctuation` with contiguous runs in `tokenizer.json` stands for.
-pub(crate) const PUNCTUATION_PATTERN: &str = r"[\p{P}\$\+<=>\^~\|`]+";
+pub const PUNCTUATION_PATTERN: &str = r"[\p{P}\$\+<=>\^~\|`]+";
 
 /// Isolated CJK ideographs and what lies between them and the Cyrillic block, as DeepSeek writes it.
 pub(crate) const CJK_PATTERN: &str = "[一-龥ࠀ-一가-퟿]+";

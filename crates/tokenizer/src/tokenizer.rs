@@ -91,7 +91,11 @@ impl Tokenizer {
             Model::Spm(_) => Spelling::EscapedSpaces,
         };
         let pieces = Pieces::new(&vocabulary, spelling);
-        set_strips(metadata, &mut vocabulary)?;
+        set_strips(
+            metadata,
+            defaults.pre.map(|(_, name)| name),
+            &mut vocabulary,
+        )?;
         let always = Attributes::USER_DEFINED;
         let by_request = always.with(Attributes::CONTROL).with(Attributes::UNKNOWN);
         Ok(Tokenizer {
@@ -398,8 +402,7 @@ fn read_bpe(
     let none = StringArray::default();
     let merges = match metadata.strings(key::MERGES)? {
         Some(merges) => merges,
-        // Kimi K2 can do without: its words are tokens.
-        None if name.name == "kimi-k2" => &none,
+        None if name.merges_optional => &none,
         None => metadata.required_strings(key::MERGES)?,
     };
     let texts = (0..vocabulary.len()).map(|id| vocabulary.texts.text(id));
@@ -418,35 +421,51 @@ fn check_added(
     Ok(())
 }
 
-/// Which tokens take white space beside them. Files do not say; the reference knows it from the names of
-/// models.
-fn set_strips(metadata: &Metadata, vocabulary: &mut Vocabulary) -> Result<(), TokenizerError> {
-    let lower = |text: Option<&gristmill_gguf::Text>| {
-        text.map(|text| text.to_str_lossy().to_ascii_lowercase())
-            .unwrap_or_default()
-    };
+/// Which tokens take white space beside them. Files do not say; the reference knows it from the pre-tokenizer's name or
+/// the model's.
+fn set_strips(
+    metadata: &Metadata,
+    pre: Option<&Name>,
+    vocabulary: &mut Vocabulary,
+) -> Result<(), TokenizerError> {
     // It only describes: a value that is no text is no reason to refuse the file.
-    let model = lower(metadata.text("general.name").ok().flatten());
-    let pre = lower(metadata.text(key::PRE)?);
-    let left = if ["jina-v2-de", "jina-v2-es", "jina-v2-code"]
+    let model = metadata.text("general.name").ok().flatten();
+    let model = model.map(|text| text.to_str_lossy().to_ascii_lowercase());
+    let named = MODEL_STRIPS
         .iter()
-        .any(|name| pre.contains(name))
-    {
-        vocabulary.find("<mask>")
-    } else if model.contains("phi-3") || model.contains("phi3") {
-        strip_right_of_special(vocabulary);
-        None
-    } else if model.contains("modern-bert") {
-        vocabulary.find("[MASK]")
-    } else {
-        None
+        .find(|(part, _)| model.as_ref().is_some_and(|model| model.contains(part)));
+    let strip = match (pre, named) {
+        (Some(name), _) if name.mask_strips_left => Some(Strip::LeftOf("<mask>")),
+        (_, named) => named.map(|(_, strip)| *strip),
     };
-    if let Some(id) = left {
-        let attributes = &mut vocabulary.attributes[id as usize];
-        *attributes = attributes.with(Attributes::STRIP_LEFT);
+    match strip {
+        None => {}
+        Some(Strip::RightOfSpecial) => strip_right_of_special(vocabulary),
+        Some(Strip::LeftOf(token)) => {
+            if let Some(id) = vocabulary.find(token) {
+                let attributes = &mut vocabulary.attributes[id as usize];
+                *attributes = attributes.with(Attributes::STRIP_LEFT);
+            }
+        }
     }
     Ok(())
 }
+
+/// Which tokens of a model take white space beside them.
+#[derive(Clone, Copy)]
+enum Strip {
+    /// This token takes what is before it.
+    LeftOf(&'static str),
+    /// Special tokens take what is after them.
+    RightOfSpecial,
+}
+
+/// By a part of `general.name`, in lower case; the first that is found counts.
+const MODEL_STRIPS: &[(&str, Strip)] = &[
+    ("phi-3", Strip::RightOfSpecial),
+    ("phi3", Strip::RightOfSpecial),
+    ("modern-bert", Strip::LeftOf("[MASK]")),
+];
 
 fn strip_right_of_special(vocabulary: &mut Vocabulary) {
     let special = Attributes::CONTROL

@@ -36,8 +36,6 @@ pub struct Step {
     pub op: Op,
     /// Places of the operands; unused ones are empty.
     pub operands: [Location; 2],
-    /// Shapes of the operands; unused ones are empty.
-    pub shapes: [Shape; 2],
     /// Place of the result.
     pub output: Location,
     /// Shape of the result.
@@ -101,7 +99,7 @@ impl Plan {
     pub fn new(graph: &Graph, devices: &[Arc<dyn Backend>]) -> Result<Self, ComputeError> {
         let schedule = Schedule::new(graph, devices)?;
         let packed = pack(graph, &schedule, devices.len())?;
-        let stages = stages(graph, &schedule, &packed)?;
+        let stages = stages(graph, &schedule, &packed);
         let outputs = schedule.outputs.iter().map(|&instance| OutputPlace {
             device: schedule.instances[instance].device,
             location: packed.locations[instance],
@@ -216,7 +214,7 @@ fn reusable_operand(
 }
 
 /// Groups the events into segments and copies.
-fn stages(graph: &Graph, schedule: &Schedule, packed: &Packed) -> Result<Vec<Stage>, ComputeError> {
+fn stages(graph: &Graph, schedule: &Schedule, packed: &Packed) -> Vec<Stage> {
     let mut stages = Vec::new();
     let mut open: Option<Segment> = None;
     for event in &schedule.events {
@@ -247,37 +245,27 @@ fn stages(graph: &Graph, schedule: &Schedule, packed: &Packed) -> Result<Vec<Sta
                     steps: Vec::new(),
                     batch: *graph.batch(),
                 };
-                let step = step(graph, packed, *node, operands, *result)?;
+                let step = step(graph, packed, *node, operands, *result);
                 open.get_or_insert_with(new).steps.push(step);
             }
         }
     }
     stages.extend(open.map(Stage::Execute));
-    Ok(stages)
+    stages
 }
 
-fn step(
-    graph: &Graph,
-    packed: &Packed,
-    node: usize,
-    operands: &[usize],
-    result: usize,
-) -> Result<Step, ComputeError> {
+fn step(graph: &Graph, packed: &Packed, node: usize, operands: &[usize], result: usize) -> Step {
     let node = &graph.nodes()[node];
     let mut places = [Location::default(); 2];
-    let mut shapes = [Shape::EMPTY; 2];
-    for (index, (&operand, value)) in operands.iter().zip(&node.operands).enumerate() {
-        places[index] = packed.locations[operand];
-        shapes[index] = graph.nodes()[value.index()].shape;
+    for (place, &operand) in places.iter_mut().zip(operands) {
+        *place = packed.locations[operand];
     }
-    let output = packed.locations[result];
-    Ok(Step {
+    Step {
         op: node.op.clone(),
         operands: places,
-        shapes,
-        output,
+        output: packed.locations[result],
         shape: node.shape,
-    })
+    }
 }
 
 /// What the inputs are checked against before each execution.

@@ -28,7 +28,6 @@ fn weight(dims: &[usize]) -> Tensor {
 fn refused(build: impl FnOnce(&mut GraphBuilder)) -> String {
     let mut builder = GraphBuilder::new(BATCH);
     build(&mut builder);
-    assert!(builder.check().is_err());
     let output = builder.embed(&weight(&[4, 8]));
     builder.finish(&[output]).expect_err("refused").to_string()
 }

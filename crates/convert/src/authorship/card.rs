@@ -63,7 +63,11 @@ pub(super) fn front_matter(card: &str) -> Option<Yaml> {
         .take_while(|line| *line != "---")
         .filter_map(Line::new)
         .collect();
-    let mut reader = Reader { lines, next: 0 };
+    let mut reader = Reader {
+        lines,
+        next: 0,
+        all_close: true,
+    };
     let map = reader.block(0, 0);
     matches!(map, Yaml::Map(_)).then_some(map)
 }
@@ -88,6 +92,9 @@ impl Line {
 struct Reader {
     lines: Vec<Line>,
     next: usize,
+    /// Whether every bracket so far was closed. After one that was not, lists are looked for on single lines only, so that
+    /// no card is searched to its end again and again.
+    all_close: bool,
 }
 
 impl Reader {
@@ -174,8 +181,36 @@ impl Reader {
             }
             return Yaml::Text(lines.join(if folded { " " } else { "\n" }));
         }
+        if text.starts_with('[') {
+            let list = self.flow_list(text);
+            self.skip_deeper(indent + 1);
+            return list;
+        }
         self.skip_deeper(indent + 1);
-        flow(text)
+        flow_scalar(text.trim())
+    }
+
+    /// A list in brackets, which begins with `text` and may end on a later line.
+    fn flow_list(&mut self, text: &str) -> Yaml {
+        let mut scan = FlowScan::default();
+        let mut closed = scan.line(text);
+        let mut n_lines = 0;
+        while !closed && self.all_close {
+            let Some(line) = self.lines.get(self.next + n_lines) else {
+                self.all_close = false;
+                break;
+            };
+            closed = scan.line(&line.text);
+            n_lines += 1;
+        }
+        if closed {
+            self.next += n_lines;
+        } else {
+            scan = FlowScan::default();
+            scan.line(text);
+            scan.end_item();
+        }
+        Yaml::List(scan.items.iter().map(|item| flow_scalar(item)).collect())
     }
 
     fn skip_deeper(&mut self, indent: usize) {
@@ -213,36 +248,72 @@ fn split_key(text: &str) -> Option<(String, &str)> {
     ))
 }
 
-/// A value on one line: a quoted or plain scalar, or a list in brackets.
-fn flow(text: &str) -> Yaml {
-    let text = text.trim();
-    if let Some(inner) = text.strip_prefix('[') {
-        let inner = inner.rsplit_once(']').map_or(inner, |(inner, _)| inner);
-        return Yaml::List(split_items(inner).into_iter().map(flow_scalar).collect());
-    }
-    flow_scalar(text)
+/// Reads a list in brackets, line by line. Lists and maps inside it are items of their own text.
+#[derive(Default)]
+struct FlowScan {
+    items: Vec<String>,
+    item: String,
+    /// Brackets and braces that are open.
+    depth: usize,
+    quote: Option<char>,
 }
 
-/// The items of a flow list; commas in quotes do not separate.
-fn split_items(text: &str) -> Vec<&str> {
-    let (mut items, mut start, mut quote) = (Vec::new(), 0, None);
-    for (at, char) in text.char_indices() {
-        match (quote, char) {
-            (None, '"' | '\'') => quote = Some(char),
-            (Some(open), _) if open == char => quote = None,
-            (None, ',') => {
-                items.push(&text[start..at]);
-                start = at + 1;
+impl FlowScan {
+    /// Whether the list ends on this line.
+    fn line(&mut self, line: &str) -> bool {
+        let mut before = ' ';
+        for char in line.chars() {
+            match (self.quote, char) {
+                (Some(open), _) => {
+                    let escaped = open == '"' && before == '\\';
+                    if open == char && !escaped {
+                        self.quote = None;
+                    }
+                    self.item.push(char);
+                    // What is escaped escapes nothing.
+                    before = if escaped { ' ' } else { char };
+                    continue;
+                }
+                (None, '#') if before == ' ' => break,
+                // Elsewhere it is an apostrophe; after another one, half of a quoted one.
+                (None, '"' | '\'')
+                    if self.item.trim().is_empty()
+                        || self.depth > 1
+                        || (before == '\'' && char == before) =>
+                {
+                    self.quote = Some(char);
+                    self.item.push(char);
+                }
+                (None, '[' | '{') => {
+                    self.depth += 1;
+                    if self.depth > 1 {
+                        self.item.push(char);
+                    }
+                }
+                (None, ']') if self.depth <= 1 => {
+                    self.end_item();
+                    return true;
+                }
+                (None, ']' | '}') if self.depth > 1 => {
+                    self.depth -= 1;
+                    self.item.push(char);
+                }
+                (None, ',') if self.depth == 1 => self.end_item(),
+                (None, char) => self.item.push(char),
             }
-            _ => {}
+            before = char;
         }
+        self.item.push(' ');
+        false
     }
-    items.push(&text[start..]);
-    items
-        .into_iter()
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .collect()
+
+    fn end_item(&mut self) {
+        let item = self.item.trim();
+        if !item.is_empty() {
+            self.items.push(item.to_owned());
+        }
+        self.item.clear();
+    }
 }
 
 fn flow_scalar(text: &str) -> Yaml {
@@ -313,6 +384,31 @@ mod tests {
         };
         assert_eq!(index.len(), 2);
         assert_eq!(index[1].get("name"), Some(&Yaml::Text("y".to_owned())));
+    }
+
+    #[test]
+    fn a_list_in_brackets_may_take_several_lines() {
+        let card = "---\ntags: [\n  one, # the first\n  'two, and ] ''more'', yes',\n  \"t\\\"h]ree\",\nit's,\n  [a, b]\n]\n\
+            language: [en] # not [de]\nlast: [\n  never closed,\nlicense: mit\nmore: [x,\n  y]\n---\n";
+        let all = [
+            "one",
+            "two, and ] 'more', yes",
+            "t\"h]ree",
+            "it's",
+            "[a, b]",
+        ];
+        assert_eq!(texts(card, "tags"), all);
+        assert_eq!(texts(card, "language"), ["en"]);
+        assert_eq!(texts(card, "license"), ["mit"]);
+        assert_eq!(texts(card, "more"), ["x"]);
+    }
+
+    #[test]
+    fn brackets_that_are_never_closed_are_looked_for_once() {
+        let card = format!("---\nlicense: mit\n{}---\n", "k: [\n".repeat(200_000));
+        let begin = std::time::Instant::now();
+        assert_eq!(texts(&card, "license"), ["mit"]);
+        assert!(begin.elapsed() < std::time::Duration::from_secs(5));
     }
 
     #[test]

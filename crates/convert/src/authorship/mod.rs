@@ -7,7 +7,7 @@ mod model_id;
 mod tests;
 
 use crate::ConvertError;
-use crate::checkpoint::{read_json, read_text};
+use crate::small_file::{read_json, read_text};
 use card::Yaml;
 use gristmill_gguf::{Metadata, StringArray, Value as Entry};
 use model_id::{ModelId, title};
@@ -137,21 +137,22 @@ pub(crate) struct Authorship {
 type Origin = HashMap<String, String>;
 
 impl Authorship {
-    /// Gathers what the folder says.
+    /// Gathers what a folder says, and its `config.json`. What cannot be read there never stops a conversion, but is told in
+    /// `warnings`.
     ///
     /// # Errors
-    /// An override file that cannot be read; the folder's own files never stop a conversion.
-    pub fn load(folder: &Path, given: &Given<'_>) -> Result<Self, ConvertError> {
+    /// An override file that cannot be read.
+    pub fn load(
+        folder: &Path,
+        config: &Value,
+        given: &Given<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, ConvertError> {
         let mut found = Self::default();
-        let card = folder.join("README.md");
-        if let Some(card) = read_text(&card)
-            .ok()
-            .as_deref()
-            .and_then(card::front_matter)
-        {
+        let card = optional(read_text(&folder.join("README.md")), warnings);
+        if let Some(card) = card.as_deref().and_then(card::front_matter) {
             found.read_card(&card, given.n_params);
         }
-        let config = read_json(&folder.join("config.json")).unwrap_or_default();
         if let Some(id) = config.get("_name_or_path").and_then(Value::as_str)
             // More slashes make it a path on somebody's disk.
             && !id.is_empty()
@@ -167,12 +168,16 @@ impl Authorship {
         if let Some(name) = resolved.file_name() {
             found.fill(ModelId::parse(&name.to_string_lossy(), given.n_params));
         }
-        found.sampling = sampling(
-            &read_json(&folder.join("generation_config.json")).unwrap_or_default(),
-            "",
-        );
+        let generation = read_json(&folder.join("generation_config.json"));
+        let generation: Value = optional(generation, warnings).unwrap_or_default();
+        found.sampling = sampling(&generation, "");
         if let Some(path) = given.overrides {
-            found.override_with(&read_json(path)?);
+            let overrides: Option<Value> = read_json(path)?;
+            let missing = || {
+                let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+                ConvertError::io(path, "open the file", missing)
+            };
+            found.override_with(&overrides.ok_or_else(missing)?);
         }
         if let Some(name) = given.name {
             found.texts.insert("name", name.to_owned());
@@ -304,6 +309,14 @@ impl Authorship {
             }
         }
     }
+}
+
+/// What a file says that a conversion can do without; a file that cannot be read gets a warning.
+fn optional<T>(read: Result<Option<T>, ConvertError>, warnings: &mut Vec<String>) -> Option<T> {
+    read.unwrap_or_else(|error| {
+        warnings.push(format!("{error}: the file is left out"));
+        None
+    })
 }
 
 fn sampling(source: &Value, prefix: &str) -> Vec<(&'static str, Entry)> {

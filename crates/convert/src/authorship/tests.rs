@@ -1,6 +1,6 @@
 //! A folder with everything that the heuristics look at. Right values: what the reference's own code makes of it.
 
-use super::{Authorship, Given};
+use super::{Authorship, ConvertError, Given, read_json};
 use gristmill_gguf::{Array, Metadata, Value};
 use std::fs;
 use std::path::Path;
@@ -45,10 +45,19 @@ fn folder(parent: &Path) -> std::path::PathBuf {
     folder
 }
 
+fn load(
+    folder: &Path,
+    given: &Given<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Authorship, ConvertError> {
+    let config = read_json(&folder.join("config.json"))?.unwrap_or_default();
+    Authorship::load(folder, &config, given, warnings)
+}
+
 /// The entries without `general.`, lists joined by bars.
 fn entries(folder: &Path, given: &Given<'_>) -> Vec<(String, String)> {
     let mut metadata = Metadata::new();
-    Authorship::load(folder, given)
+    load(folder, given, &mut Vec::new())
         .unwrap()
         .write(&mut metadata);
     let text = |value: &Value| match value {
@@ -175,7 +184,9 @@ fn overrides_and_a_given_name_go_first() {
         ]
     );
     fs::write(&overrides, "{").unwrap();
-    assert!(Authorship::load(&folder, &given).is_err());
+    assert!(load(&folder, &given, &mut Vec::new()).is_err());
+    fs::remove_file(&overrides).unwrap();
+    assert!(load(&folder, &given, &mut Vec::new()).is_err());
 }
 
 #[test]
@@ -193,5 +204,20 @@ fn an_empty_folder_has_a_name_and_a_size() {
     check(
         &entries(&folder, &given),
         &[("name", "Model"), ("size_label", "143K")],
+    );
+    // What cannot be read is told.
+    let mut warnings = Vec::new();
+    load(&folder, &given, &mut warnings).unwrap();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("generation_config.json: expected "),
+        "{warnings:?}"
+    );
+    // More than any card needs; no byte of it is on the disk.
+    let card = fs::File::create(folder.join("README.md")).unwrap();
+    card.set_len((1 << 29) + 1).unwrap();
+    load(&folder, &given, &mut warnings).unwrap();
+    assert!(
+        warnings[1].contains("README.md: more than "),
+        "{warnings:?}"
     );
 }

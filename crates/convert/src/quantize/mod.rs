@@ -24,8 +24,10 @@ use crate::progress::{Event, Progress};
 use crate::recipe::{Plan, PlanOptions, PlannedTensor, Recipe, SourceTensor, plan, sort_tensors};
 
 pub use importance::Importance;
+pub(crate) use metadata::QUANTIZATION_VERSION;
 pub use metadata::quantized_metadata;
 pub use report::{QuantizeReport, QuantizedTensor};
+pub(crate) use rows::{CHUNK_ELEMENTS, in_chunks, in_kernel, in_tensor, row_bytes, validate};
 pub use rows::{RowEncoder, Rows};
 
 /// Bytes of a slab of decoded rows.
@@ -103,6 +105,10 @@ impl QuantizeOptions {
 /// # Errors
 /// What the source, the options or the recipe do not allow, before the output is opened; see [`ConvertError`].
 pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<QuantizeReport> {
+    quantize_model(options, progress).map_err(|error| error.of(&options.input))
+}
+
+fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<QuantizeReport> {
     let model = Model::open(&options.input)?;
     model.require_weights()?;
     let mut views: Vec<TensorView<'_>> = model.views().collect();
@@ -268,15 +274,13 @@ pub(crate) fn check_types(
             .zip(&plan.tensors)
             .filter(|(tensor, planned)| tensor.ty != planned.ty)
     };
-    let without = |(tensor, planned): &(&SourceTensor, &PlannedTensor)| {
-        let found =
-            importance.is_some_and(|importance| matches!(importance.of(tensor), Ok(Some(_))));
-        planned.needs_importance && !found
-    };
-    let coarse: Vec<String> = changed()
-        .filter(without)
-        .map(|(tensor, _)| tensor.name.clone())
-        .collect();
+    let mut coarse = Vec::new();
+    for (tensor, planned) in changed() {
+        let found = importance.map(|importance| importance.of(tensor));
+        if found.transpose()?.flatten().is_none() && planned.needs_importance {
+            coarse.push(tensor.name.clone());
+        }
+    }
     if !coarse.is_empty() {
         return Err(ConvertError::ImportanceRequired { tensors: coarse });
     }
@@ -324,7 +328,7 @@ fn write(
     writer: &mut ShardWriter,
     progress: Progress<'_>,
 ) -> Result<()> {
-    let pool = Pool::new(n_threads(options.n_threads));
+    let pool = Pool::new(gristmill_kernels::n_threads(options.n_threads));
     let slab_bytes = if options.slab_bytes == 0 {
         SLAB_BYTES
     } else {
@@ -382,15 +386,9 @@ fn rows<'a>(
         tensor: &tensor.name,
         from: tensor.ty,
         to,
+        first_row: 0,
         row_len: dim(0)?,
         rows_per_matrix: dim(1)?,
         importance,
     })
-}
-
-fn n_threads(asked: usize) -> usize {
-    match asked {
-        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
-        n => n,
-    }
 }

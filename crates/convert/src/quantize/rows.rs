@@ -8,7 +8,7 @@ use gristmill_quant::{QuantError, TensorType};
 use crate::error::{ConvertError, Result};
 
 /// Elements that one thread takes at a time, about.
-const CHUNK_ELEMENTS: usize = 1 << 15;
+pub(crate) const CHUNK_ELEMENTS: usize = 1 << 15;
 
 /// Changes the type of rows. Bytes do not depend on the number of threads or the size of slabs: every row is
 /// encoded by itself.
@@ -27,6 +27,8 @@ pub struct Rows<'a> {
     pub from: TensorType,
     /// The type they are to get.
     pub to: TensorType,
+    /// Row of the tensor that the data begins with.
+    pub first_row: usize,
     /// Elements per row: a whole number of blocks of both types.
     pub row_len: usize,
     /// Rows of one of the stacked matrices.
@@ -55,8 +57,8 @@ impl<'a> RowEncoder<'a> {
         data: &[u8],
         mut write: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let from_bytes = row_bytes(rows, rows.from)?;
-        let to_bytes = row_bytes(rows, rows.to)?;
+        let from_bytes = row_bytes(rows.tensor, rows.from, rows.row_len)?;
+        let to_bytes = row_bytes(rows.tensor, rows.to, rows.row_len)?;
         if from_bytes == 0 {
             return Ok(());
         }
@@ -68,7 +70,7 @@ impl<'a> RowEncoder<'a> {
                 self.pool,
                 rows,
                 (from_bytes, to_bytes),
-                slab * slab_rows,
+                rows.first_row + slab * slab_rows,
                 data,
                 &mut self.out,
             )?;
@@ -92,8 +94,7 @@ impl<'a> RowEncoder<'a> {
         for (slab, data) in data.chunks(slab_bytes).enumerate() {
             if ty.can_decode() {
                 let first_block = slab * (slab_bytes / ty.block_bytes());
-                ty.validate(data)
-                    .map_err(|error| in_tensor(tensor, later_block(error, first_block)))?;
+                validate(tensor, ty, data, first_block * ty.block_len())?;
             }
             write(data)?;
         }
@@ -101,12 +102,11 @@ impl<'a> RowEncoder<'a> {
     }
 }
 
-fn row_bytes(rows: &Rows<'_>, ty: TensorType) -> Result<usize> {
-    let n = rows.row_len as u64;
-    let bytes = ty
-        .row_bytes(n)
-        .map_err(|error| in_tensor(rows.tensor, error))?;
-    usize::try_from(bytes).map_err(|_| in_tensor(rows.tensor, QuantError::Overflow { ty, n }))
+/// Bytes of a row.
+pub(crate) fn row_bytes(tensor: &str, ty: TensorType, row_len: usize) -> Result<usize> {
+    let n = row_len as u64;
+    let bytes = ty.row_bytes(n).map_err(|error| in_tensor(tensor, error))?;
+    usize::try_from(bytes).map_err(|_| in_tensor(tensor, QuantError::Overflow { ty, n }))
 }
 
 /// Encodes the rows of `data`, the first of which is row `first_row` of the tensor.
@@ -118,14 +118,27 @@ fn encode_slab(
     data: &[u8],
     out: &mut [u8],
 ) -> Result<()> {
-    let chunk_rows = (CHUNK_ELEMENTS / rows.row_len).max(1);
-    // The failure of the first row counts, whichever thread came first.
-    let failure: Mutex<Option<(usize, ConvertError)>> = Mutex::new(None);
-    for_each_chunk(pool, out, chunk_rows * to_bytes, |chunk, out| {
-        let first = chunk * chunk_rows;
+    in_chunks(pool, rows.row_len, to_bytes, out, |first, out| {
         let n_rows = out.len() / to_bytes;
         let data = &data[first * from_bytes..][..n_rows * from_bytes];
-        if let Err(error) = encode_chunk(rows, first_row + first, n_rows, data, out) {
+        encode_chunk(rows, first_row + first, n_rows, data, out)
+    })
+}
+
+/// Fills `out`, rows of `row_bytes`, on all threads: `encode` gets the number of its first row and the bytes to fill. The
+/// failure of the first row counts, whichever thread came first.
+pub(crate) fn in_chunks(
+    pool: &Pool,
+    row_len: usize,
+    row_bytes: usize,
+    out: &mut [u8],
+    encode: impl Fn(usize, &mut [u8]) -> Result<()> + Sync,
+) -> Result<()> {
+    let chunk_rows = (CHUNK_ELEMENTS / row_len.max(1)).max(1);
+    let failure: Mutex<Option<(usize, ConvertError)>> = Mutex::new(None);
+    for_each_chunk(pool, out, chunk_rows * row_bytes, |chunk, out| {
+        let first = chunk * chunk_rows;
+        if let Err(error) = encode(first, out) {
             let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
             if failure.as_ref().is_none_or(|(earlier, _)| first < *earlier) {
                 *failure = Some((first, error));
@@ -148,11 +161,7 @@ fn encode_chunk(
 ) -> Result<()> {
     let row_len = rows.row_len;
     let kernel = |error| in_kernel(rows.tensor, error);
-    let valid = |ty: TensorType, data: &[u8]| {
-        let later = |error| later_block(error, first_row * (row_len / ty.block_len()));
-        ty.validate(data)
-            .map_err(|error| in_tensor(rows.tensor, later(error)))
-    };
+    let valid = |ty, data: &[u8]| validate(rows.tensor, ty, data, first_row * row_len);
     // What is not finite would be lost without a word where a search skips it.
     valid(rows.from, data)?;
     let mut values = vec![0.0; n_rows * row_len];
@@ -175,6 +184,12 @@ fn encode_chunk(
     valid(rows.to, out)
 }
 
+/// Looks for values and scales that are not finite; the data begins with element `first` of the tensor.
+pub(crate) fn validate(tensor: &str, ty: TensorType, data: &[u8], first: usize) -> Result<()> {
+    ty.validate(data)
+        .map_err(|error| in_tensor(tensor, later_block(error, first / ty.block_len())))
+}
+
 /// Counts the block of a failure from the start of the tensor.
 fn later_block(error: QuantError, first_block: usize) -> QuantError {
     match error {
@@ -186,14 +201,14 @@ fn later_block(error: QuantError, first_block: usize) -> QuantError {
     }
 }
 
-fn in_tensor(tensor: &str, source: QuantError) -> ConvertError {
+pub(crate) fn in_tensor(tensor: &str, source: QuantError) -> ConvertError {
     ConvertError::Quant {
         tensor: tensor.to_owned(),
         source,
     }
 }
 
-fn in_kernel(tensor: &str, source: KernelError) -> ConvertError {
+pub(crate) fn in_kernel(tensor: &str, source: KernelError) -> ConvertError {
     match source {
         KernelError::Quant(source) => in_tensor(tensor, source),
         source => ConvertError::Kernel {

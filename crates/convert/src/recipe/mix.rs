@@ -78,8 +78,8 @@ fn eight_experts(at: &Place) -> bool {
     at.model.n_experts == 8
 }
 
-fn falcon(at: &Place) -> bool {
-    at.model.architecture == "falcon"
+fn own_mix(at: &Place) -> bool {
+    at.model.family().has_own_mix
 }
 
 fn no_importance(at: &Place) -> bool {
@@ -113,7 +113,7 @@ fn sensitive(at: &Place) -> bool {
 
 /// Experts in one tensor. In one family projections of the attention are stacked too.
 fn stacked_experts(at: &Place) -> bool {
-    at.n_matrices > 1 && (at.feed_forward || at.model.architecture != "bailingmoe3")
+    at.n_matrices > 1 && (at.feed_forward || !at.model.family().stacks_projections)
 }
 
 fn early_with_importance(at: &Place) -> bool {
@@ -124,8 +124,8 @@ fn early_without_importance(at: &Place) -> bool {
     no_importance(at) && first_eighth(at)
 }
 
-fn not_falcon(at: &Place) -> bool {
-    !falcon(at)
+fn usual_mix(at: &Place) -> bool {
+    !own_mix(at)
 }
 
 pub(super) static Q4_0: Mix = Mix {
@@ -157,7 +157,7 @@ pub(super) static MXFP4_MOE: Mix = Mix {
 pub(super) static Q2_K: Mix = Mix {
     value: &[(shared_heads, q::Q4_K), (always, q::Q3_K)],
     attention_output: &[
-        (falcon, q::Q2_K),
+        (own_mix, q::Q2_K),
         (eight_experts, q::Q5_K),
         (always, q::Q3_K),
     ],
@@ -179,13 +179,13 @@ pub(super) static Q3_K_S: Mix = Mix {
 pub(super) static Q3_K_M: Mix = Mix {
     value: &[(first_two, q::Q5_K), (always, q::Q4_K)],
     attention_output: &[
-        (falcon, q::Q3_K),
+        (own_mix, q::Q3_K),
         (eight_experts, q::Q5_K),
         (always, q::Q4_K),
     ],
     down: &[
         (first_sixteenth, q::Q5_K),
-        (not_falcon, q::Q4_K),
+        (usual_mix, q::Q4_K),
         (sensitive, q::Q4_K),
     ],
     ..MIX
@@ -194,18 +194,18 @@ pub(super) static Q3_K_M: Mix = Mix {
 pub(super) static Q3_K_L: Mix = Mix {
     value: &[(always, q::Q5_K)],
     attention_output: &[
-        (falcon, q::Q4_K),
+        (own_mix, q::Q4_K),
         (eight_experts, q::Q3_K),
         (always, q::Q5_K),
     ],
-    down: &[(falcon, q::Q4_K), (always, q::Q5_K)],
+    down: &[(own_mix, q::Q4_K), (always, q::Q5_K)],
     ..MIX
 };
 
 pub(super) static Q4_K_S: Mix = Mix {
     value: &[(first_four, q::Q5_K)],
     attention_output: FIVE_BITS_FOR_EIGHT_EXPERTS,
-    down: &[(falcon, q::Q4_K), (first_eighth, q::Q5_K)],
+    down: &[(own_mix, q::Q4_K), (first_eighth, q::Q5_K)],
     ..MIX
 };
 
@@ -213,9 +213,9 @@ pub(super) static Q4_K_M: Mix = Mix {
     value: &[(sensitive, q::Q6_K)],
     attention_output: FIVE_BITS_FOR_EIGHT_EXPERTS,
     down: &[
-        (|at| falcon(at) && first_sixteenth(at), q::Q6_K),
-        (|at| falcon(at) && sensitive(at), q::Q5_K),
-        (|at| !falcon(at) && sensitive(at), q::Q6_K),
+        (|at| own_mix(at) && first_sixteenth(at), q::Q6_K),
+        (|at| own_mix(at) && sensitive(at), q::Q5_K),
+        (|at| !own_mix(at) && sensitive(at), q::Q6_K),
     ],
     ..MIX
 };
@@ -236,7 +236,7 @@ pub(super) static IQ4: Mix = Mix {
 pub(super) static IQ3_M: Mix = Mix {
     value: &[(always, q::Q4_K)],
     attention_output: &[
-        (falcon, q::IQ3_S),
+        (own_mix, q::IQ3_S),
         (eight_experts, q::Q5_K),
         (always, q::Q4_K),
     ],
@@ -273,7 +273,7 @@ pub(super) static IQ3_XXS: Mix = Mix {
     key: &[(always, q::IQ2_S)],
     query: &[(always, q::IQ2_S)],
     attention_output: &[
-        (falcon, q::IQ3_XXS),
+        (own_mix, q::IQ3_XXS),
         (eight_experts, q::Q5_K),
         (always, q::IQ3_S),
     ],
@@ -313,4 +313,4 @@ const IQ1: Mix = Mix {
     ..MIX
 };
 
-const FIVE_BITS_FOR_EIGHT_EXPERTS: Rule = &[(|at| !falcon(at) && eight_experts(at), q::Q5_K)];
+const FIVE_BITS_FOR_EIGHT_EXPERTS: Rule = &[(|at| !own_mix(at) && eight_experts(at), q::Q5_K)];

@@ -3,6 +3,7 @@
 //! A recipe is one line of [`RECIPES`]: name, number in the file, default type, and a `Mix`, the
 //! table of exceptions. [`plan()`] applies a recipe to the tensors of a model.
 
+mod family;
 mod mix;
 mod plan;
 mod tensor_kind;

@@ -6,6 +6,7 @@ use gristmill_quant::TensorType;
 use regex::Regex;
 
 use super::Recipe;
+use super::family::{Family, family};
 use super::mix::{Place, Rule};
 use super::tensor_kind::{PER_LAYER_EMBEDDING, TensorKind, may_change, needs_q8_0};
 use crate::error::{ConvertError, Result};
@@ -51,14 +52,18 @@ impl ModelFacts {
         self.n_heads.checked_div(self.n_kv_heads).unwrap_or(0)
     }
 
+    /// What sets the model's family apart.
+    pub(super) fn family(&self) -> &'static Family {
+        family(&self.architecture)
+    }
+
     /// The size class whose values are worth more bits.
-    fn is_70b(&self) -> bool {
-        match self.architecture.as_str() {
-            "llama" => self.n_layers == 80 && self.n_heads != self.n_kv_heads,
-            "qwen2" | "deci" | "olmo" => self.n_layers == 80,
-            "jais2" => self.n_layers == 68,
-            _ => false,
-        }
+    fn has_valuable_values(&self) -> bool {
+        let size = self.family().valuable_values.as_ref();
+        size.is_some_and(|size| {
+            let shared = self.n_heads != self.n_kv_heads;
+            self.n_layers == size.n_layers && (shared || !size.with_shared_heads)
+        })
     }
 }
 
@@ -356,7 +361,7 @@ impl Planner<'_> {
             return ty;
         }
         let fits = tensor.dims[0].is_multiple_of(self.recipe.default.block_len() as u64);
-        if fits && self.model.architecture != "falcon" {
+        if fits && !self.model.family().has_own_mix {
             self.recipe.mix.output
         } else {
             q::Q8_0
@@ -374,7 +379,7 @@ impl Planner<'_> {
         if self.model.n_experts == 8 {
             return q::Q8_0;
         }
-        if self.model.is_70b() && (ty == q::Q3_K || ty == q::Q4_K) {
+        if self.model.has_valuable_values() && (ty == q::Q3_K || ty == q::Q4_K) {
             q::Q5_K
         } else {
             ty

@@ -108,50 +108,20 @@ const KEPT_PARTS: &[&str] = &[
     "mm.a.code_embd",
 ];
 
-/// Parts of names that one architecture keeps, beside [`KEPT_PARTS`].
-const KEPT_PARTS_OF: &[(&str, &[&str])] = &[(
-    "glm5-next",
-    &[
-        "hc_",
-        "indexer.attn_q_b",
-        "indexer.attn_k",
-        "indexer.proj",
-        "indexer_compressor_gate",
-        "indexer_compressor_ape",
-        "ssm_f_a.weight",
-        "ssm_f_b.weight",
-        "ssm_g_a.weight",
-        "ssm_g_b.weight",
-        "ssm_beta.weight",
-        "attn_kv_a_mqa.weight",
-        "attn_k_b.weight",
-        "attn_v_b.weight",
-    ],
-)];
-
-/// Parts of names that one architecture never quantizes below Q8_0.
-const AT_LEAST_Q8_0: &[(&str, &[&str])] =
-    &[("glm5-next", &["attn_q_a", "attn_q_b", "nextn.eh_proj"])];
-
 /// Whether a recipe may change the tensor's type. `dims` without trailing ones.
 pub(super) fn may_change(model: &ModelFacts, name: &str, dims: &[u64]) -> bool {
     dims.len() >= 2
         && name.ends_with("weight")
         && !KEPT_NAMES.contains(&name)
-        && !KEPT_PARTS.iter().any(|part| name.contains(part))
-        && !has_part_of(KEPT_PARTS_OF, model, name)
+        && !has_part(KEPT_PARTS, name)
+        && !has_part(model.family().kept_parts, name)
 }
 
 /// Whether the architecture insists on eight bits for the tensor.
 pub(super) fn needs_q8_0(model: &ModelFacts, name: &str) -> bool {
-    has_part_of(AT_LEAST_Q8_0, model, name)
+    has_part(model.family().eight_bit_parts, name)
 }
 
-fn has_part_of(table: &[(&str, &[&str])], model: &ModelFacts, name: &str) -> bool {
-    let of_model = table
-        .iter()
-        .filter(|(architecture, _)| *architecture == model.architecture);
-    of_model
-        .flat_map(|(_, parts)| *parts)
-        .any(|part| name.contains(part))
+fn has_part(parts: &[&str], name: &str) -> bool {
+    parts.iter().any(|part| name.contains(part))
 }

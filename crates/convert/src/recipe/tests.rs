@@ -1,40 +1,10 @@
 //! `golden/recipes`: the reference's type for every tensor of four models under every recipe, and of two of
 //! them with options.
 
-use std::path::PathBuf;
-
 use gristmill_quant::{F16, F32};
 use serde_json::Value;
 
 use super::*;
-
-/// The golden folder, or `None` (loudly) where it is absent; with `CI=true` its absence fails.
-fn golden() -> Option<PathBuf> {
-    let folder = std::env::var_os("GRISTMILL_GOLDEN")
-        .map_or_else(
-            || {
-                PathBuf::from(concat!(
-                    env!("CARGO_MANIFEST_DIR"),
-                    "/../../../shared/golden"
-                ))
-            },
-            PathBuf::from,
-        )
-        .join("recipes");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "golden data absent: {}",
-        folder.display()
-    );
-    eprintln!(
-        "golden data absent: {} (nothing was compared)",
-        folder.display()
-    );
-    None
-}
 
 struct GoldenModel {
     facts: ModelFacts,
@@ -114,7 +84,9 @@ fn check(
 
 #[test]
 fn every_tensor_gets_the_type_that_the_reference_gives_it() {
-    let Some(folder) = golden() else { return };
+    let Some(folder) = gristmill_golden::folder("recipes") else {
+        return;
+    };
     let mut n_compared = 0;
     for name in [
         "gemma-3-4b-it",
@@ -138,7 +110,7 @@ fn every_tensor_gets_the_type_that_the_reference_gives_it() {
             });
         }
     }
-    println!("golden/recipes: {n_compared} tensor types");
+    gristmill_golden::compared(n_compared, "types of tensors");
 }
 
 /// The options of a run's flags.
@@ -173,7 +145,9 @@ fn options(flags: &[Value]) -> PlanOptions {
 
 #[test]
 fn options_bend_the_recipe_as_in_the_reference() {
-    let Some(folder) = golden() else { return };
+    let Some(folder) = gristmill_golden::folder("recipes") else {
+        return;
+    };
     let mut n_compared = 0;
     for name in ["meta-llama-3.1-70b-instruct", "qwen3-0.6b"] {
         let model = load(&folder.join(format!("{name}.json")));
@@ -192,7 +166,7 @@ fn options_bend_the_recipe_as_in_the_reference() {
             });
         }
     }
-    println!("golden/recipes with options: {n_compared} tensor types");
+    gristmill_golden::compared(n_compared, "types of tensors with options");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) fn read(
     if options.pre_tokenizer.is_some() {
         warnings.push("--tokenizer-pre is ignored: SentencePiece has no pre-tokenizer".to_owned());
     }
-    let (by_id, n_known) = tokens_by_id(files, json, vocab);
+    let (by_id, n_known) = tokens_by_id(files, json, vocab)?;
     let n_tokens = n_tokens(files, options, n_known, by_id.keys().max().copied())?;
     let ranks = ranks(json);
     let unknown = json.model.unk_token.as_deref();

@@ -25,7 +25,7 @@ pub(super) fn read(
         .map_err(|reason| files.error(FILE, reason))?;
     // The name first: it is what most likely fails, and the user can help.
     let pre = pre_tokenizer::name(files, json, options.pre_tokenizer, warnings)?;
-    let (by_id, n_known) = tokens_by_id(files, json, vocab);
+    let (by_id, n_known) = tokens_by_id(files, json, vocab)?;
     let n_tokens = n_tokens(files, options, n_known, by_id.keys().max().copied())?;
     let tokens = (0..n_tokens).map(|id| match by_id.get(&(id as u64)) {
         None => filler(id, 0.0),
@@ -62,17 +62,32 @@ type Known<'a> = (&'a str, Option<bool>);
 /// All tokens by id, and how many different texts there are. The files are read in the order in which the
 /// `transformers` library adds tokens: `tokenizer.json`, then the decoder of `tokenizer_config.json`, then the
 /// special tokens that it names. A text that is known keeps its id; a new one gets the id it asks for, or the next.
+///
+/// # Errors
+/// Two tokens of the model with one id.
 pub(super) fn tokens_by_id<'a>(
     files: &'a Files,
     json: &'a TokenizerJson,
     vocab: &'a HashMap<String, u64>,
-) -> (HashMap<u64, Known<'a>>, usize) {
+) -> Result<(HashMap<u64, Known<'a>>, usize), ConvertError> {
     let mut ids: HashMap<&str, u64> = vocab
         .iter()
         .map(|(text, &id)| (text.as_str(), id))
         .collect();
-    let mut by_id: HashMap<u64, Known> =
-        ids.iter().map(|(&text, &id)| (id, (text, None))).collect();
+    let mut sorted: Vec<(u64, &str)> = ids.iter().map(|(&text, &id)| (id, text)).collect();
+    sorted.sort_unstable();
+    if let Some([(id, first), (_, second)]) =
+        sorted.array_windows().find(|[one, other]| one.0 == other.0)
+    {
+        return Err(files.error(
+            FILE,
+            format!("{first:?} and {second:?} both have the id {id}"),
+        ));
+    }
+    let mut by_id: HashMap<u64, Known> = sorted
+        .into_iter()
+        .map(|(id, text)| (id, (text, None)))
+        .collect();
     for token in &json.added_tokens {
         ids.insert(&token.content, token.id);
         by_id.insert(token.id, (&token.content, Some(token.special)));
@@ -86,7 +101,7 @@ pub(super) fn tokens_by_id<'a>(
         let id = *ids.entry(text).or_insert(next);
         by_id.insert(id, (text, Some(true)));
     }
-    (by_id, ids.len())
+    Ok((by_id, ids.len()))
 }
 
 /// The texts that `tokenizer_config.json` gives a role.

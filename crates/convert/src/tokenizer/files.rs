@@ -1,16 +1,12 @@
 //! The files of a folder that say something about the tokenizer.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::json::TokenizerJson;
 use crate::ConvertError;
-
-/// Files beyond this are not read; the largest known `tokenizer.json` has 35 MB.
-const N_BYTES_MAX: u64 = 1 << 29;
+use crate::small_file::{read_bytes, read_json};
 
 /// What the folder has. Files that are optional and missing are empty.
 pub(super) struct Files {
@@ -28,8 +24,14 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn read(folder: &Path, warnings: &mut Vec<String>) -> Result<Files, ConvertError> {
-        let config = read_json(folder, "tokenizer_config.json")?;
+    /// Reads them; `model_config` is `config.json` where the caller has read it already.
+    pub(super) fn read(
+        folder: &Path,
+        model_config: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Files, ConvertError> {
+        let path = |name: &str| folder.join(name);
+        let config = read_json(&path("tokenizer_config.json"))?;
         if config.is_none() {
             warnings.push(
                 "there is no tokenizer_config.json: special tokens may be missing".to_owned(),
@@ -37,11 +39,14 @@ impl Files {
         }
         Ok(Files {
             folder: folder.to_owned(),
-            json: read_json(folder, "tokenizer.json")?,
-            sentence_piece: read_bytes(folder, "tokenizer.model")?,
+            json: read_json(&path("tokenizer.json"))?,
+            sentence_piece: read_bytes(&path("tokenizer.model"))?,
             config,
-            model_config: read_json(folder, "config.json")?.unwrap_or_default(),
-            added_tokens: read_json(folder, "added_tokens.json")?.unwrap_or_default(),
+            model_config: match model_config {
+                Some(config) => config.as_object().cloned().unwrap_or_default(),
+                None => read_json(&path("config.json"))?.unwrap_or_default(),
+            },
+            added_tokens: read_json(&path("added_tokens.json"))?.unwrap_or_default(),
         })
     }
 
@@ -77,43 +82,4 @@ impl Files {
             reason,
         }
     }
-}
-
-/// The bytes of a file, or none if there is no such file.
-pub(super) fn read_bytes(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, ConvertError> {
-    let path = folder.join(name);
-    let size = match std::fs::metadata(&path) {
-        Ok(found) if found.is_file() => found.len(),
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(ConvertError::io(&path, "read", error)),
-    };
-    if size > N_BYTES_MAX {
-        let reason = format!("has {size} bytes, more than any tokenizer's file");
-        return Err(ConvertError::Tokenizer { path, reason });
-    }
-    std::fs::read(&path)
-        .map(Some)
-        .map_err(|error| ConvertError::io(&path, "read", error))
-}
-
-/// A JSON file, or none if there is no such file.
-pub(super) fn read_json<T: DeserializeOwned>(
-    folder: &Path,
-    name: &str,
-) -> Result<Option<T>, ConvertError> {
-    let Some(bytes) = read_bytes(folder, name)? else {
-        return Ok(None);
-    };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-        let what = if bytes.starts_with(b"version https://git-lfs") {
-            "is a Git LFS pointer, not the file itself".to_owned()
-        } else {
-            format!("cannot be used: {error}")
-        };
-        ConvertError::Tokenizer {
-            path: folder.join(name),
-            reason: what,
-        }
-    })
 }

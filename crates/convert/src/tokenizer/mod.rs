@@ -20,7 +20,7 @@ mod template;
 use std::path::Path;
 
 use gristmill_gguf::{StringArray, Value};
-use gristmill_model::TokenizerHabit;
+use gristmill_model::{HabitValue, TokenizerHabit};
 
 use crate::ConvertError;
 use files::Files;
@@ -32,6 +32,8 @@ pub struct TokenizerOptions<'a> {
     pub n_rows: Option<u64>,
     /// The value of `tokenizer.ggml.pre`, in place of the one that the regular expressions give.
     pub pre_tokenizer: Option<&'a str>,
+    /// `config.json`, where it has been read already; else the folder's is read.
+    pub config: Option<&'a serde_json::Value>,
     /// Which entries beyond the tokenizer's files the architecture gets.
     pub habit: TokenizerHabit,
 }
@@ -70,6 +72,9 @@ pub struct TokenizerLog {
 
 /// Vocabularies beyond this are refused before they are built: the largest known have 262144 tokens.
 const N_TOKENS_MAX: u64 = 1 << 24;
+
+/// The folder of named chat templates, below the checkpoint's.
+pub(crate) const ADDITIONAL_TEMPLATES: &str = "additional_chat_templates";
 
 /// Values of `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +116,7 @@ pub fn tokenizer_metadata(
     options: &TokenizerOptions<'_>,
 ) -> Result<TokenizerImport, ConvertError> {
     let mut log = TokenizerLog::default();
-    let files = Files::read(folder, &mut log.warnings)?;
+    let files = Files::read(folder, options.config, &mut log.warnings)?;
     let vocabulary = read_vocabulary(&files, options, &mut log.warnings)?;
     let n_tokens = vocabulary.tokens.len();
     let special = special::read(&files, n_tokens, &mut log.warnings);
@@ -129,7 +134,7 @@ pub fn tokenizer_metadata(
 
     let mut entries = Entries(Vec::new());
     let is_spm = vocabulary.model == "llama";
-    if options.habit == TokenizerHabit::Llama
+    if options.habit.space_prefix_as_configured
         && let Some(prefix) = files.config_bool("add_prefix_space")
     {
         entries.set("tokenizer.ggml.add_space_prefix", prefix);
@@ -210,22 +215,16 @@ fn write_vocabulary(vocabulary: Vocabulary, entries: &mut Entries) {
 }
 
 fn write_habits(habit: TokenizerHabit, n_tokens: usize, is_spm: bool, entries: &mut Entries) {
-    match habit {
-        TokenizerHabit::Plain => {}
-        TokenizerHabit::Gemma if is_spm => entries.set("tokenizer.ggml.add_space_prefix", false),
-        TokenizerHabit::Gemma => {}
-        TokenizerHabit::Llama => match n_tokens {
-            // CodeLlama: its fill-in-the-middle tokens.
-            32016 => {
-                entries.set("tokenizer.ggml.prefix_token_id", 32007_u32);
-                entries.set("tokenizer.ggml.suffix_token_id", 32008_u32);
-                entries.set("tokenizer.ggml.middle_token_id", 32009_u32);
-                entries.set("tokenizer.ggml.eot_token_id", 32010_u32);
-            }
-            // Small Granite models, and whoever shares their vocabulary: no beginning token.
-            49152 => entries.set("tokenizer.ggml.add_bos_token", false),
-            _ => {}
-        },
+    if habit.no_space_prefix && is_spm {
+        entries.set("tokenizer.ggml.add_space_prefix", false);
+    }
+    let of_size = habit.by_size.iter().filter(|(size, _)| *size == n_tokens);
+    for (key, value) in of_size.flat_map(|(_, entries)| *entries) {
+        let key = format!("tokenizer.ggml.{key}");
+        match *value {
+            HabitValue::Id(id) => entries.set(key, id),
+            HabitValue::Bool(value) => entries.set(key, value),
+        }
     }
 }
 

@@ -10,12 +10,6 @@ use super::files::Files;
 use super::json::TokenizerJson;
 use crate::ConvertError;
 
-/// The expression that `ByteLevel` applies by itself.
-const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-
-/// What `Punctuation` isolates.
-const PUNCTUATION: &str = r"[\p{P}\$\+<=>\^~\|`]+";
-
 /// The name for `tokenizer.ggml.pre`: the user's, or that of the definition.
 pub(super) fn name(
     files: &Files,
@@ -82,7 +76,7 @@ fn collect(definition: &Value, patterns: &mut Vec<String>, warnings: &mut Vec<St
             }
             // Files older than the flag always split.
             if flag("use_regex") != Some(false) {
-                patterns.push(GPT2.to_owned());
+                patterns.push(pre::GPT2_PATTERN.to_owned());
             }
         }
         Some("Digits") => {
@@ -90,7 +84,7 @@ fn collect(definition: &Value, patterns: &mut Vec<String>, warnings: &mut Vec<St
             patterns.push(if single { r"\p{N}" } else { r"\p{N}+" }.to_owned());
         }
         Some("Punctuation") if text("behavior") == Some("Contiguous") => {
-            patterns.push(PUNCTUATION.to_owned());
+            patterns.push(pre::PUNCTUATION_PATTERN.to_owned());
         }
         Some("Split") => patterns.push(split_pattern(definition)),
         // Not a regular expression: shown as it is, and found by nothing.

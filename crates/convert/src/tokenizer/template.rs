@@ -6,9 +6,10 @@
 
 use serde_json::{Map, Value};
 
-use super::files::{Files, read_bytes, read_json};
-use super::{Entries, TokenizerLog};
+use super::files::Files;
+use super::{ADDITIONAL_TEMPLATES, Entries, TokenizerLog};
 use crate::ConvertError;
+use crate::small_file::{read_bytes, read_json};
 
 /// The templates of a model.
 #[derive(Default)]
@@ -35,7 +36,7 @@ pub(super) fn read(files: &Files, log: &mut TokenizerLog) -> Result<Templates, C
     } else if let Some(value) = configured.filter(|value| !value.is_null()) {
         templates.take(value, "tokenizer_config.json", log);
     } else {
-        let json: Option<Map<String, Value>> = read_json(&files.folder, "chat_template.json")?;
+        let json: Option<Map<String, Value>> = read_json(&files.folder.join("chat_template.json"))?;
         if let Some(value) = json.as_ref().and_then(|json| json.get("chat_template")) {
             templates.take(value, "chat_template.json", log);
         }
@@ -89,7 +90,7 @@ impl Templates {
 
     /// `additional_chat_templates/NAME.jinja`, in the order of their names.
     fn read_additional(&mut self, files: &Files) -> Result<(), ConvertError> {
-        let folder = files.folder.join("additional_chat_templates");
+        let folder = files.folder.join(ADDITIONAL_TEMPLATES);
         let Ok(entries) = std::fs::read_dir(&folder) else {
             return Ok(());
         };
@@ -99,7 +100,7 @@ impl Templates {
             .collect();
         names.sort_unstable();
         for name in names {
-            let file = format!("additional_chat_templates/{name}.jinja");
+            let file = format!("{ADDITIONAL_TEMPLATES}/{name}.jinja");
             if let Some(text) = read_text(files, &file)? {
                 self.add(&name, text);
             }
@@ -122,7 +123,7 @@ impl Templates {
 }
 
 fn read_text(files: &Files, name: &str) -> Result<Option<String>, ConvertError> {
-    let Some(bytes) = read_bytes(&files.folder, name)? else {
+    let Some(bytes) = read_bytes(&files.folder.join(name))? else {
         return Ok(None);
     };
     String::from_utf8(bytes).map(Some).map_err(|error| {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::guard::Controls;
 use super::*;
-use crate::tests::golden::{golden, read_json};
+use crate::tests::golden::{compared, golden, read_json};
 
 fn input_of_case(case: &Value) -> RenderInput {
     let mut extra = case.as_object().unwrap().clone();
@@ -67,7 +67,7 @@ fn golden_templates() {
         wrong.join("\n\n")
     );
     assert_eq!(n_compared, 84);
-    println!("golden: {n_compared} rendered conversations");
+    compared(n_compared, "rendered conversations");
 }
 
 #[track_caller]

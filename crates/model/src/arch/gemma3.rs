@@ -1,7 +1,8 @@
 //! Gemma 3, the text model.
 
 use super::{
-    Architecture, AttentionScale, Choices, Class, LLAMA_CHOICES, TokenizerHabit, WindowChoice,
+    Architecture, AttentionScale, Choices, Class, LLAMA_CHOICES, TextPart, TokenizerHabit,
+    WindowChoice,
 };
 use crate::ModelError;
 use crate::block::{attention, feed_forward};
@@ -33,7 +34,19 @@ pub static GEMMA3: Architecture = Architecture {
         },
         Rule::With(window),
     ],
-    tokenizer: TokenizerHabit::Gemma,
+    tokenizer: TokenizerHabit {
+        no_space_prefix: true,
+        ..TokenizerHabit::PLAIN
+    },
+    text_part: Some(TextPart {
+        infix: "language_model.",
+        other_prefixes: &[
+            "vision_tower.",
+            "multi_modal_projector.",
+            "model.vision_tower.",
+            "model.multi_modal_projector.",
+        ],
+    }),
     tensors: &[
         ROWS,
         &attention::rows(Transform::None, Transform::None),

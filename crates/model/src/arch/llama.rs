@@ -1,6 +1,6 @@
 //! Llama, Mistral, SmolLM and what else shares their shape.
 
-use super::{Architecture, Choices, Class, LLAMA_CHOICES, TokenizerHabit};
+use super::{Architecture, Choices, Class, HabitValue, LLAMA_CHOICES, TokenizerHabit};
 use crate::block::{attention, feed_forward, rope};
 use crate::config::{self, Fallback, NO_WINDOW, Rule, SILU, WHOLE_HEADS};
 use crate::decoder;
@@ -45,7 +45,25 @@ pub static LLAMA: Architecture = Architecture {
         },
         Rule::With(config::rotary_dimensions),
     ],
-    tokenizer: TokenizerHabit::Llama,
+    tokenizer: TokenizerHabit {
+        space_prefix_as_configured: true,
+        by_size: &[
+            // CodeLlama: its fill-in-the-middle tokens.
+            (
+                32016,
+                &[
+                    ("prefix_token_id", HabitValue::Id(32007)),
+                    ("suffix_token_id", HabitValue::Id(32008)),
+                    ("middle_token_id", HabitValue::Id(32009)),
+                    ("eot_token_id", HabitValue::Id(32010)),
+                ],
+            ),
+            // Small Granite models, and whoever shares their vocabulary: no beginning token.
+            (49152, &[("add_bos_token", HabitValue::Bool(false))]),
+        ],
+        ..TokenizerHabit::PLAIN
+    },
+    text_part: None,
     tensors: &[
         decoder::ROWS,
         // Rotary dimensions are stored in pairs, the checkpoint has them in halves.

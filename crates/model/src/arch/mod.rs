@@ -24,22 +24,50 @@ pub struct Architecture {
     pub metadata: &'static [Rule],
     /// What its tokenizer entries need beyond the tokenizer's files.
     pub tokenizer: TokenizerHabit,
+    /// Where the text model is in checkpoints of classes that have other parts too.
+    pub text_part: Option<TextPart>,
     /// The tensor table, in groups.
     pub tensors: &'static [&'static [TensorRow]],
     /// What its graph does where architectures differ.
     pub choices: Choices,
 }
 
-/// Tokenizer entries that conversion writes, or not, depending on the architecture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TokenizerHabit {
+/// Tokenizer entries that conversion writes beyond those of the tokenizer's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokenizerHabit {
+    /// Whether `add_space_prefix` is written as `tokenizer_config.json` says.
+    pub space_prefix_as_configured: bool,
+    /// Whether `add_space_prefix` is false for SentencePiece.
+    pub no_space_prefix: bool,
+    /// Entries that vocabularies of some sizes need, by number of tokens. Keys are below `tokenizer.ggml.`.
+    pub by_size: &'static [(usize, &'static [(&'static str, HabitValue)])],
+}
+
+/// The value of an entry that a [`TokenizerHabit`] writes.
+#[derive(Clone, Copy, Debug)]
+pub enum HabitValue {
+    /// A token.
+    Id(u32),
+    /// A truth value.
+    Bool(bool),
+}
+
+impl TokenizerHabit {
     /// Nothing beyond the tokenizer's files.
-    #[default]
-    Plain,
-    /// `add_space_prefix` as `tokenizer_config.json` says, and what CodeLlama and vocabularies of 49152 tokens need.
-    Llama,
-    /// `add_space_prefix` is false for SentencePiece.
-    Gemma,
+    pub const PLAIN: Self = Self {
+        space_prefix_as_configured: false,
+        no_space_prefix: false,
+        by_size: &[],
+    };
+}
+
+/// The tensors of multimodal checkpoints, of which only the text model is converted.
+#[derive(Clone, Copy, Debug)]
+pub struct TextPart {
+    /// What names of the text model have and those of a plain text model have not.
+    pub infix: &'static str,
+    /// What names of other parts begin with.
+    pub other_prefixes: &'static [&'static str],
 }
 
 /// A Hugging Face model class.

@@ -15,7 +15,8 @@ pub static QWEN3: Architecture = Architecture {
         facts: FACTS,
     }],
     metadata: &[],
-    tokenizer: TokenizerHabit::Plain,
+    tokenizer: TokenizerHabit::PLAIN,
+    text_part: None,
     tensors: &[
         decoder::ROWS,
         &attention::rows(Transform::None, Transform::None),

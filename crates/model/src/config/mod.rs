@@ -155,6 +155,14 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let whole = serde_json::from_str(text)
             .map_err(|error| bad("(whole file)", "a JSON object", &error))?;
+        Self::from_value(whole)
+    }
+
+    /// Finds the architecture of a `config.json` that has been read.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    pub fn from_value(whole: Value) -> Result<Self, ModelError> {
         let Value::Object(mut values) = whole else {
             return Err(bad("(whole file)", "a JSON object", &kind(&whole)));
         };

@@ -31,6 +31,8 @@ mod viking;
 
 use crate::scan::Sink;
 
+pub use crate::scan::{GPT2_PATTERN, PUNCTUATION_PATTERN};
+
 /// All pre-tokenizers, alphabetical by file.
 pub static PRE_TOKENIZERS: &[&PreTokenizer] = &[
     &bailingmoe::PRE,
@@ -88,6 +90,10 @@ pub struct Name {
     pub clean_spaces: bool,
     /// A vocabulary without `tokenizer.ggml.bos_token_id` has the usual one (11).
     pub has_default_bos: bool,
+    /// The file can do without merges: words are tokens.
+    pub merges_optional: bool,
+    /// `<mask>` takes the white space before it.
+    pub mask_strips_left: bool,
 }
 
 impl Name {
@@ -99,6 +105,8 @@ impl Name {
             add_bos: false,
             clean_spaces: true,
             has_default_bos: true,
+            merges_optional: false,
+            mask_strips_left: false,
         }
     }
 
@@ -119,6 +127,20 @@ impl Name {
     const fn keep_spaces(self) -> Name {
         Name {
             clean_spaces: false,
+            ..self
+        }
+    }
+
+    const fn merges_optional(self) -> Name {
+        Name {
+            merges_optional: true,
+            ..self
+        }
+    }
+
+    const fn mask_strips_left(self) -> Name {
+        Name {
+            mask_strips_left: true,
             ..self
         }
     }

@@ -2,12 +2,14 @@
 //! (`golden/convert`).
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use gristmill_gguf::Model;
 use gristmill_tokenizer::{EncodeOptions, Tokenizer};
 use serde_json::Value;
+
+pub(crate) use gristmill_golden::folder as golden;
 
 /// Vocabularies of kinds that are implemented.
 const VOCABULARIES: &[&str] = &[
@@ -38,30 +40,6 @@ const CHECKPOINTS: &[&str] = &[
     "qwen3_moe",
     "starcoder2",
 ];
-
-/// The folder of golden data, or none after saying so; with `CI=true` its absence is an error.
-pub(crate) fn golden(part: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("GRISTMILL_GOLDEN").map_or_else(
-        || {
-            PathBuf::from(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../../shared/golden"
-            ))
-        },
-        PathBuf::from,
-    );
-    let folder = root.join(part);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("golden data absent: {}", folder.display());
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "golden data absent: {}",
-        folder.display()
-    );
-    None
-}
 
 pub(crate) fn tokenizer(path: &Path) -> Arc<Tokenizer> {
     let model = Model::open(path).unwrap();
@@ -114,7 +92,7 @@ fn input_and_output_pairs() {
             n_compared += 1;
         }
     }
-    println!("golden comparisons: {n_compared}");
+    gristmill_golden::compared(n_compared, "token ids");
 }
 
 #[test]
@@ -164,7 +142,7 @@ fn fuzz_corpus() {
         differences.len(),
         differences.join("\n")
     );
-    println!("golden comparisons: {n_compared}");
+    gristmill_golden::compared(n_compared, "token ids");
 }
 
 fn bytes_of_hex(hex: &str) -> Vec<u8> {
@@ -220,7 +198,7 @@ fn tiny_checkpoints() {
         differences.len(),
         differences.join("\n")
     );
-    println!("golden comparisons: {n_compared}");
+    gristmill_golden::compared(n_compared, "token ids");
 }
 
 /// The bound that needs no look at the text holds for every text.
