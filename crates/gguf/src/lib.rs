@@ -57,7 +57,10 @@ pub use mapping::Mapping;
 pub use merge::{MergeOptions, MergeReport, merge};
 pub use metadata::Metadata;
 pub use model::{Model, TensorView};
-pub use output::{OutputFile, StagedFile, WriteOptions, remove_partial_outputs, same_file};
+pub use output::{
+    OutputFile, PartialPath, StagedFile, WriteOptions, check_target, remove_partial_outputs,
+    same_file,
+};
 pub use shard_writer::{ShardKeys, ShardLimits, ShardPlan, ShardWriter};
 pub use shards::{shard_file_name, shard_prefix};
 pub use split::{SplitFile, SplitOptions, SplitReport, split};

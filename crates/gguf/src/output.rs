@@ -82,11 +82,104 @@ fn partial() -> MutexGuard<'static, Partial> {
 pub fn remove_partial_outputs() -> usize {
     let mut partial = partial();
     partial.closed = true;
+    // The last ones first: a folder was there before the files in it.
     partial
         .paths
         .drain(..)
-        .filter(|path| fs::remove_file(path).is_ok())
+        .rev()
+        .filter(|path| remove(path))
         .count()
+}
+
+/// Removes a file, or a folder that is empty. There is nobody to tell of a failure.
+fn remove(path: &Path) -> bool {
+    fs::remove_file(path)
+        .or_else(|_| fs::remove_dir(path))
+        .is_ok()
+}
+
+/// A file or folder of work that is not finished. Dropped before [`PartialPath::rename`], it is removed, and so it is by
+/// [`remove_partial_outputs`]; a folder only if it is empty by then, so that nothing of anybody else's goes with it.
+#[derive(Debug)]
+pub struct PartialPath {
+    path: PathBuf,
+}
+
+impl PartialPath {
+    /// Makes `work` create what is to stand at the path, of which it gets a copy; refused after an interrupt, which waits
+    /// for its end.
+    fn begin(path: &Path, work: impl FnOnce(&Path) -> io::Result<()>) -> Result<PartialPath> {
+        let mut partial = partial();
+        if partial.closed {
+            return Err(Error::Interrupted {
+                path: path.to_owned(),
+            });
+        }
+        work(path).map_err(|source| Error::OutputRefused {
+            path: path.to_owned(),
+            source,
+        })?;
+        partial.paths.push(path.to_owned());
+        Ok(PartialPath {
+            path: path.to_owned(),
+        })
+    }
+
+    /// Makes a folder that is not there yet, in one that is.
+    pub fn create_folder(path: &Path) -> Result<PartialPath> {
+        PartialPath::begin(path, |path| fs::create_dir(path))
+    }
+
+    /// Writes a small file that is not there yet.
+    pub fn write(path: &Path, bytes: &[u8]) -> Result<PartialPath> {
+        PartialPath::begin(path, |path| {
+            let mut file = File::create_new(path)?;
+            file.write_all(bytes).and_then(|()| file.sync_all())
+        })
+    }
+
+    /// Takes over a path at which nothing stands yet, and which others will write to.
+    pub fn reserve(path: &Path) -> Result<PartialPath> {
+        PartialPath::begin(path, |path| match fs::symlink_metadata(path) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Where the work stands.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the work its final name, in the same folder. Replaces a file only with `force`, and a folder never.
+    pub fn rename(self, target: &Path, force: bool) -> Result<()> {
+        let partial = partial();
+        let path = target.to_owned();
+        if partial.closed {
+            return Err(Error::Interrupted { path });
+        }
+        if !force && fs::symlink_metadata(target).is_ok() {
+            return Err(Error::OutputExists { path });
+        }
+        fs::rename(&self.path, target)
+            .map_err(|source| Error::io(target, "give it its name", source))?;
+        // Dropped next, this finds nothing at the old name.
+        drop(partial);
+        sync_folder(target);
+        if force {
+            edit::forget(target);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PartialPath {
+    fn drop(&mut self) {
+        let mut partial = partial();
+        partial.paths.retain(|path| *path != self.path);
+        remove(&self.path);
+    }
 }
 
 /// Runs `work` so that an interrupt waits for its end; refuses to begin after one. For steps that
@@ -243,7 +336,12 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-pub(crate) fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
+/// Whether an output could be opened at this path: its folder is there, it is none of the inputs, and nothing that may
+/// not be replaced stands there. What every output is checked for when it is opened; for plans that write nothing.
+///
+/// # Errors
+/// [`Error::OutputExists`], [`Error::OutputIsInput`] and the others of [`OutputFile::create`], save for those of the disk.
+pub fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
     check_place(path)?;
     // Inputs first: with or without `force`, that is the graver mistake.
     if let Some(input) = options.inputs.iter().find(|input| same_file(path, input)) {

@@ -1,6 +1,8 @@
 //! What a Ctrl-C handler asks for. A process of its own, since it ends all writing in the process.
 
-use gristmill_gguf::{Error, Metadata, TensorPlan, WriteOptions, Writer, remove_partial_outputs};
+use gristmill_gguf::{
+    Error, Metadata, PartialPath, TensorPlan, WriteOptions, Writer, remove_partial_outputs,
+};
 
 #[test]
 fn an_interrupt_removes_every_partial_output() {
@@ -29,8 +31,26 @@ fn an_interrupt_removes_every_partial_output() {
     drop(create("dropped.gguf").unwrap());
     assert_eq!(n_files(), 3);
 
-    assert_eq!(remove_partial_outputs(), 2);
-    assert_eq!(n_files(), 1);
+    let reports = PartialPath::create_folder(&folder.path().join("reports")).unwrap();
+    let report = PartialPath::write(&reports.path().join("report.txt"), b"so far").unwrap();
+    let shared = PartialPath::create_folder(&folder.path().join("shared")).unwrap();
+    std::fs::write(shared.path().join("note.txt"), "of somebody else").unwrap();
+    let candidate = PartialPath::reserve(&folder.path().join("candidate")).unwrap();
+    std::fs::write(candidate.path(), "done by another").unwrap();
+    assert!(PartialPath::reserve(candidate.path()).is_err());
+    assert_eq!(n_files(), 6);
+
+    // The two models, the report in its folder, and the candidate; not a folder that others write to.
+    assert_eq!(remove_partial_outputs(), 5);
+    assert_eq!(n_files(), 2);
+    assert!(folder.path().join("shared/note.txt").exists());
+    assert!(matches!(
+        candidate.rename(&folder.path().join("named"), true),
+        Err(Error::Interrupted { .. })
+    ));
+    drop((report, reports));
+    std::fs::remove_dir_all(folder.path().join("shared")).unwrap();
+    drop(shared);
     assert!(matches!(complete.finish(), Err(Error::Interrupted { .. })));
     drop(begun);
     assert!(matches!(

@@ -27,6 +27,30 @@ pub enum PipelineError {
         /// The model file.
         path: PathBuf,
     },
+    /// What stands where the reports would go is more than reports, so that it is not replaced.
+    #[error("{}: is no folder of reports only: {found}", .path.display())]
+    NotReports {
+        /// The folder of reports.
+        path: PathBuf,
+        /// What tells.
+        found: String,
+    },
+    /// A folder that would be written to is or holds another one of the run.
+    #[error("{}: is or holds the folder {}", .folder.display(), .other.display())]
+    Overlap {
+        /// The folder that would be written to.
+        folder: PathBuf,
+        /// The checkpoint, or a folder of models.
+        other: PathBuf,
+    },
+    /// The unquantized file that is there was made from something else, or nothing says from what.
+    #[error("{}: exists, and no record says that it was made from {} as it is now", .path.display(), .checkpoint.display())]
+    OtherSource {
+        /// The unquantized file.
+        path: PathBuf,
+        /// The checkpoint.
+        checkpoint: PathBuf,
+    },
     /// A name that no file can be called after.
     #[error("{name:?} cannot be the name of a model")]
     BadName {
@@ -66,9 +90,19 @@ impl PipelineError {
                 "give --force (or set FORCE=1) to replace the earlier run, or choose another name"
                     .into(),
             ),
-            PipelineError::BadName { .. } => {
-                Some("files are named after it: leave out slashes and a leading dot".into())
-            }
+            PipelineError::NotReports { .. } => Some(
+                "move what is there away, or name another folder with --reports".into(),
+            ),
+            PipelineError::Overlap { .. } => Some(
+                "choose other folders with --models and --reports: neither may be the checkpoint, and no report may stand where a model does"
+                    .into(),
+            ),
+            PipelineError::OtherSource { .. } => Some(
+                "give --force (or set FORCE=1) to convert the checkpoint anew, or choose another name".into(),
+            ),
+            PipelineError::BadName { .. } => Some(
+                "files are named after it: leave out slashes, control characters and a leading dot".into(),
+            ),
             PipelineError::Io { .. } => Some(
                 "check that the path is right, and that --models and --reports name folders that can be written to"
                     .into(),

@@ -1,6 +1,7 @@
 //! The whole chain from checkpoint to release folder, with its manifest.
 
 mod error;
+mod layout;
 mod manifest;
 mod report;
 mod run;

@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use gristmill_convert::quantize::{QuantizeOptions, quantize};
 use gristmill_convert::recipe::Recipe;
 use gristmill_convert::{ConvertOptions, Event, OutputType, convert};
+use gristmill_gguf::PartialPath;
 
+use crate::layout::Layout;
+use crate::manifest::{SourceRecord, checksum_line, file_name};
+use crate::report::temporary;
 use crate::{
     FileHash, Manifest, PipelineError, ReportFolder, SpeedOptions, hash_file, hash_folder,
     measure_speed, smoke_test, speed_table,
@@ -57,70 +61,83 @@ pub struct PipelineReport {
 
 /// Runs the whole chain: convert, smoke test, quantize, smoke test, speed, manifest.
 ///
-/// Errors: results of an earlier run in the way, and whatever a step fails with. The quantized file gets its name only
-/// after its smoke test, the folder of reports only at the end.
+/// Errors: whatever can be known before the first byte is written (the checkpoint, the recipe, results of an earlier run
+/// in the way), and whatever a step fails with. The quantized file and the folder of reports get their names at the end;
+/// before that, an error or an interrupt removes them.
 pub fn run(
     options: &PipelineOptions,
     listener: &mut dyn FnMut(PipelineEvent<'_>),
 ) -> Result<PipelineReport, PipelineError> {
     let recipe = Recipe::from_name(&options.recipe)?;
-    if options.name.is_empty()
-        || options.name.contains(['/', '\\'])
-        || options.name.starts_with('.')
-    {
-        return Err(PipelineError::BadName {
-            name: options.name.clone(),
-        });
-    }
-    let stem = format!("{}-{}", options.name, recipe.name);
-    let quantized = options.models.join("quant").join(format!("{stem}.gguf"));
-    if quantized.exists() && !options.force {
-        return Err(PipelineError::FileExists { path: quantized });
-    }
-    let reports = ReportFolder::create(&options.reports.join(&stem), options.force)?;
+    let layout = Layout::new(options, recipe)?;
+    check_plan(options, recipe)?;
+    listener(PipelineEvent::Step("hashes of the checkpoint"));
+    let source_sha256 = hash_folder(&options.checkpoint)?;
+    let reused = may_reuse(options, &layout, &source_sha256)?;
+    let mut reports = ReportFolder::create(&layout.reports, options.force)?;
     reports.write("environment.txt", &environment(&options.program))?;
 
-    let float = options
-        .models
-        .join("bf16")
-        .join(format!("{}-BF16.gguf", options.name));
-    let reused = float.exists() && !options.force;
     listener(PipelineEvent::Step(if reused {
         "convert: BF16 file taken as it is"
     } else {
         "convert to BF16"
     }));
-    convert_step(options, &float, reused, &reports, listener)?;
+    convert_step(options, &layout.float, reused, &mut reports, listener)?;
+    let float_hash = hash_file(&layout.float)?;
+    reports.write("bf16.sha256", &checksum_line(&float_hash, &layout.float))?;
+    if !reused {
+        let record = SourceRecord {
+            file: float_hash.clone(),
+            source_sha256: source_sha256.clone(),
+        };
+        record.write(&layout.source_record)?;
+    }
     listener(PipelineEvent::Step("smoke test of the BF16 file"));
     reports.write(
         "bf16-smoke.log",
-        &smoke_test(&float, options.n_threads)?.log(),
+        &smoke_test(&layout.float, options.n_threads)?.log(),
     )?;
-    let float_hash = hash_step(&float, "bf16.sha256", &reports)?;
 
     listener(PipelineEvent::Step(&format!("quantize to {}", recipe.name)));
-    let candidate = Candidate::new(&quantized)?;
-    quantize_step(options, recipe, &float, &candidate.path, &reports, listener)?;
-    let speed = check_step(options, &candidate.path, &reports, listener)?;
-    candidate.accept(&quantized)?;
-    let quantized_hash = hash_step(&quantized, "quant.sha256", &reports)?;
+    create_parent(&layout.quantized)?;
+    let candidate = PartialPath::reserve(&temporary(&layout.quantized, "gguf.unverified"))?;
+    quantize_step(
+        options,
+        recipe,
+        &layout.float,
+        candidate.path(),
+        &mut reports,
+        listener,
+    )?;
+    let speed = check_step(options, candidate.path(), &mut reports, listener)?;
+    let quantized_hash = FileHash {
+        file: file_name(&layout.quantized),
+        ..hash_file(candidate.path())?
+    };
+    reports.write(
+        "quant.sha256",
+        &checksum_line(&quantized_hash, &layout.quantized),
+    )?;
     reports.write("sizes.txt", &sizes(&float_hash, &quantized_hash))?;
     let manifest = Manifest {
         model_name: options.name.clone(),
         source_hf_dir: options.checkpoint.display().to_string(),
-        source_sha256: hash_folder(&options.checkpoint)?,
+        source_sha256,
         gristmill: options.program.clone(),
-        bf16_file: float.display().to_string(),
+        bf16_file: layout.float.display().to_string(),
         bf16_bytes: float_hash.bytes,
         bf16_sha256: float_hash.sha256,
         bf16_reused: reused,
         quant_type: recipe.name.to_string(),
-        quant_file: quantized.display().to_string(),
+        quant_file: layout.quantized.display().to_string(),
         quant_bytes: quantized_hash.bytes,
         quant_sha256: quantized_hash.sha256,
         use_imatrix: false,
     };
     reports.write("manifest.json", &manifest.to_json())?;
+    // What may have appeared meanwhile, before either of the two gets its name.
+    ReportFolder::check(&layout.reports, options.force)?;
+    candidate.rename(&layout.quantized, options.force)?;
     Ok(PipelineReport {
         reports: reports.finish()?,
         manifest,
@@ -128,11 +145,52 @@ pub fn run(
     })
 }
 
+/// Plans the conversion by the recipe, which reads all of the checkpoint but its weights: what cannot be converted or
+/// quantized is known before anything is written.
+fn check_plan(options: &PipelineOptions, recipe: &'static Recipe) -> Result<(), PipelineError> {
+    let plan = ConvertOptions {
+        output_type: OutputType::Recipe(recipe),
+        dry_run: true,
+        force: true,
+        ..ConvertOptions::new(&options.checkpoint)
+    };
+    convert(&plan, &mut |_| ())?;
+    Ok(())
+}
+
+/// Whether the BF16 file that is there was made from this checkpoint; false where none is.
+fn may_reuse(
+    options: &PipelineOptions,
+    layout: &Layout,
+    source_sha256: &[FileHash],
+) -> Result<bool, PipelineError> {
+    if options.force {
+        return Ok(false);
+    }
+    let float = &layout.float;
+    let record = SourceRecord::read(&layout.source_record)?;
+    match (float.exists(), record) {
+        (false, None) if layout.source_record.exists() => Err(PipelineError::FileExists {
+            path: layout.source_record.clone(),
+        }),
+        (false, _) => Ok(false),
+        (true, Some(record))
+            if record.source_sha256 == source_sha256 && record.file == hash_file(float)? =>
+        {
+            Ok(true)
+        }
+        (true, _) => Err(PipelineError::OtherSource {
+            path: float.clone(),
+            checkpoint: options.checkpoint.clone(),
+        }),
+    }
+}
+
 /// Smoke test and speed of the quantized file; gives the table of speeds.
 fn check_step(
     options: &PipelineOptions,
     quantized: &Path,
-    reports: &ReportFolder,
+    reports: &mut ReportFolder,
     listener: &mut dyn FnMut(PipelineEvent<'_>),
 ) -> Result<String, PipelineError> {
     listener(PipelineEvent::Step("smoke test of the quantized file"));
@@ -153,7 +211,7 @@ fn convert_step(
     options: &PipelineOptions,
     output: &Path,
     reused: bool,
-    reports: &ReportFolder,
+    reports: &mut ReportFolder,
     listener: &mut dyn FnMut(PipelineEvent<'_>),
 ) -> Result<(), PipelineError> {
     if reused {
@@ -185,7 +243,7 @@ fn quantize_step(
     recipe: &'static Recipe,
     input: &Path,
     output: &Path,
-    reports: &ReportFolder,
+    reports: &mut ReportFolder,
     listener: &mut dyn FnMut(PipelineEvent<'_>),
 ) -> Result<(), PipelineError> {
     let quantize_options = QuantizeOptions {
@@ -221,40 +279,6 @@ fn note(log: &mut String, event: &Event<'_>) {
 fn create_parent(path: &Path) -> Result<(), PipelineError> {
     let parent = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(|source| PipelineError::io(parent, source))
-}
-
-/// A quantized file before its smoke test; removed unless it is accepted.
-struct Candidate {
-    path: PathBuf,
-}
-
-impl Candidate {
-    fn new(quantized: &Path) -> Result<Self, PipelineError> {
-        create_parent(quantized)?;
-        let path = quantized.with_extension("gguf.unverified");
-        // What is left of a run that was killed.
-        if path.exists() {
-            fs::remove_file(&path).map_err(|source| PipelineError::io(&path, source))?;
-        }
-        Ok(Candidate { path })
-    }
-
-    fn accept(self, quantized: &Path) -> Result<(), PipelineError> {
-        fs::rename(&self.path, quantized).map_err(|source| PipelineError::io(quantized, source))
-    }
-}
-
-impl Drop for Candidate {
-    fn drop(&mut self) {
-        // After acceptance there is nothing of this name; after a failure the error that caused it matters more.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-fn hash_step(path: &Path, name: &str, reports: &ReportFolder) -> Result<FileHash, PipelineError> {
-    let hash = hash_file(path)?;
-    reports.write(name, &format!("{}  {}\n", hash.sha256, path.display()))?;
-    Ok(hash)
 }
 
 fn sizes(float: &FileHash, quantized: &FileHash) -> String {
