@@ -18,6 +18,8 @@ mod golden;
 mod harness;
 #[path = "main/inspect.rs"]
 mod inspect;
+#[path = "main/pipeline.rs"]
+mod pipeline;
 #[path = "main/real.rs"]
 mod real;
 #[path = "main/regression.rs"]

@@ -1,8 +1,14 @@
 //! `demo`: the main job end to end on the model that this binary carries, by the commands one would type.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+
+use gristmill_convert::quantize::{QuantizeOptions, quantize};
+use gristmill_convert::recipe::Recipe;
+use gristmill_convert::{ConvertOptions, OutputType, convert};
+use gristmill_gguf::{OutputFile, PartialPath, WriteOptions};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
@@ -53,6 +59,9 @@ pub struct Demo {
     /// Tokens to generate
     #[arg(long, short = 'n', default_value_t = 64, value_name = "N", value_parser = numbers::count(0..=i32::MAX as usize))]
     n_predict: usize,
+    /// Replace files of the demo's names that hold something else
+    #[arg(long)]
+    force: bool,
 }
 
 impl Run for Demo {
@@ -62,7 +71,7 @@ impl Run for Demo {
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         let checkpoint = self.dir.join("tiny");
-        unpack(&checkpoint)?;
+        unpack(&checkpoint, self.force)?;
         let path = |name: &str| self.dir.join(name).display().to_string();
         let (checkpoint, float, quantized) = (
             checkpoint.display().to_string(),
@@ -70,16 +79,29 @@ impl Run for Demo {
             path("tiny-Q4_K_M.gguf"),
         );
         let n_predict = self.n_predict.to_string();
-        step(&[
-            "convert",
-            &checkpoint,
-            "--outtype",
-            "bf16",
-            "--outfile",
-            &float,
-            "--force",
-        ])?;
-        step(&["quantize", "--force", &float, &quantized, "Q4_K_M"])?;
+        let mut line = vec!["convert", &checkpoint, "--outtype", "bf16"];
+        line.extend(["--outfile", &float]);
+        if replaces(Path::new(&float), self.force, |scratch| {
+            let options = ConvertOptions {
+                output: Some(scratch.into()),
+                output_type: OutputType::parse("bf16")?,
+                ..ConvertOptions::new(&checkpoint)
+            };
+            Ok(convert(&options, &mut |_| ()).map(drop)?)
+        })? {
+            line.push("--force");
+        }
+        step(&line)?;
+        let mut line = vec!["quantize"];
+        if replaces(Path::new(&quantized), self.force, |scratch| {
+            let recipe = Recipe::from_name("Q4_K_M")?;
+            let options = QuantizeOptions::new(&float, scratch, recipe);
+            Ok(quantize(&options, &mut |_| ()).map(drop)?)
+        })? {
+            line.push("--force");
+        }
+        line.extend([&*float, &quantized, "Q4_K_M"]);
+        step(&line)?;
         step(&[
             "run",
             "-m",
@@ -95,20 +117,70 @@ impl Run for Demo {
     }
 }
 
-/// Writes the embedded checkpoint, leaving files that are already right alone.
-fn unpack(dir: &Path) -> anyhow::Result<()> {
+/// Writes the embedded checkpoint, leaving files that are already right alone. Others are refused before any is written.
+fn unpack(dir: &Path, force: bool) -> anyhow::Result<()> {
+    let is_right = |path: &Path, bytes: &[u8]| std::fs::read(path).is_ok_and(|found| found == bytes);
+    for (name, bytes) in TINY {
+        let path = dir.join(name);
+        if !force && path.symlink_metadata().is_ok() && !is_right(&path, bytes) {
+            return Err(foreign(&path));
+        }
+    }
+
     std::fs::create_dir_all(dir)
         .with_context(|| format!("{}: cannot make the folder", dir.display()))
         .context(Hint::new("name a folder that can be made and written to"))?;
     for (name, bytes) in TINY {
         let path = dir.join(name);
-        if std::fs::read(&path).is_ok_and(|found| found == *bytes) {
+        if is_right(&path, bytes) {
             continue;
         }
-        std::fs::write(&path, bytes)
+        let options = WriteOptions {
+            force,
+            ..WriteOptions::default()
+        };
+        let mut output = OutputFile::create(&path, bytes.len() as u64, &options)?;
+        output
+            .write_all(bytes)
             .with_context(|| format!("{}: cannot write it", path.display()))?;
+        output.commit()?;
     }
     Ok(())
+}
+
+/// Whether a file stands at the target that may be replaced: with `force` any, else only one with the very bytes that
+/// `make` gives.
+fn replaces(
+    target: &Path,
+    force: bool,
+    make: impl FnOnce(&Path) -> anyhow::Result<()>,
+) -> anyhow::Result<bool> {
+    if target.symlink_metadata().is_err() {
+        return Ok(false);
+    }
+    if !force {
+        let scratch = target.with_file_name(format!("demo.{}.gguf.part", std::process::id()));
+        let scratch = PartialPath::reserve(&scratch)?;
+        make(scratch.path())?;
+        let same = matches!(
+            (std::fs::read(target), std::fs::read(scratch.path())),
+            (Ok(found), Ok(made)) if found == made
+        );
+        if !same {
+            return Err(foreign(target));
+        }
+    }
+    Ok(true)
+}
+
+fn foreign(path: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{}: is there already and is no file of this demo",
+        path.display()
+    )
+    .context(Hint::new(
+        "name another folder, or give --force to replace it",
+    ))
 }
 
 /// Shows a command line and runs it, in this process.

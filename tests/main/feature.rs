@@ -146,6 +146,7 @@ fn the_pipeline_leaves_models_reports_and_a_manifest() {
         place.files(),
         [
             "models/bf16/Tiny-BF16.gguf",
+            "models/bf16/Tiny-BF16.source.json",
             "models/quant/Tiny-Q4_K_M.gguf",
             "reports/Tiny-Q4_K_M/bench.txt",
             "reports/Tiny-Q4_K_M/bf16-smoke.log",

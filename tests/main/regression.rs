@@ -90,16 +90,16 @@ fn a_gguf_that_is_no_model_is_named() {
     assert_snapshot!(shown, @r"
     adapter.gguf
       error: adapter.gguf: is an adapter (LoRA), not a model
-      hint: give it with `--lora`, and name the base model's file here
+      hint: name the base model's file here; adapters are not supported yet
     control.gguf
       error: control.gguf: is a control vector, not a model
-      hint: give it with `--control-vector`, and name the model's file here
+      hint: name the model's file here; control vectors are not supported yet
     imatrix.gguf
       error: imatrix.gguf: is an importance matrix (imatrix), not a model
-      hint: give it to `gristmill quantize` with `--imatrix`, and name the model's file here
+      hint: name the model's file here; quantizing with an importance matrix is not supported yet
     mmproj.gguf
       error: mmproj.gguf: is a multimodal projector (mmproj), not a model
-      hint: give it with `--mmproj`, and name the language model's file here
+      hint: name the language model's file here; images and sound are not supported yet
     vocabulary.gguf
       error: vocabulary.gguf: holds a vocabulary and no weights
       hint: use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`
@@ -115,16 +115,16 @@ fn a_gguf_that_is_no_model_is_named() {
     assert_snapshot!(refused(&place, "gristmill quantize FILE out.gguf Q4_0", &names), @r#"
     adapter.gguf
       error: adapter.gguf: is an adapter (LoRA), not a model
-      hint: give it with `--lora`, and name the base model's file here
+      hint: name the base model's file here; adapters are not supported yet
     control.gguf
       error: control.gguf: is a control vector, not a model
-      hint: give it with `--control-vector`, and name the model's file here
+      hint: name the model's file here; control vectors are not supported yet
     imatrix.gguf
       error: imatrix.gguf: is an importance matrix (imatrix), not a model
-      hint: give it to `gristmill quantize` with `--imatrix`, and name the model's file here
+      hint: name the model's file here; quantizing with an importance matrix is not supported yet
     mmproj.gguf
       error: mmproj.gguf: is a multimodal projector (mmproj), not a model
-      hint: give it with `--mmproj`, and name the language model's file here
+      hint: name the language model's file here; images and sound are not supported yet
     vocabulary.gguf
       error: vocabulary.gguf: holds a vocabulary and no weights
       hint: use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`
@@ -550,7 +550,7 @@ fn b41_stopped_midway_nothing_is_left_at_the_final_name() {
         &["quantize", &model, "out.gguf", "Q6_K"],
     ];
     for words in runs {
-        for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)] {
+        for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(143)), ("-HUP", Some(129)), ("-KILL", None)] {
             let before = place.files();
             let status = stopped_midway(&place, words, signal);
             assert_eq!(status.code(), code, "{words:?} {signal}");

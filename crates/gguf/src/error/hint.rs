@@ -111,16 +111,16 @@ fn other_purpose(error: &Error) -> Option<&'static str> {
             "use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`"
         }
         Error::ImatrixNotModel { .. } => {
-            "give it to `gristmill quantize` with `--imatrix`, and name the model's file here"
+            "name the model's file here; quantizing with an importance matrix is not supported yet"
         }
         Error::AdapterNotModel { .. } => {
-            "give it with `--lora`, and name the base model's file here"
+            "name the base model's file here; adapters are not supported yet"
         }
         Error::ProjectorNotModel { .. } => {
-            "give it with `--mmproj`, and name the language model's file here"
+            "name the language model's file here; images and sound are not supported yet"
         }
         Error::ControlVectorNotModel { .. } => {
-            "give it with `--control-vector`, and name the model's file here"
+            "name the model's file here; control vectors are not supported yet"
         }
         _ => return None,
     })
