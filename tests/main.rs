@@ -26,3 +26,5 @@ mod real;
 mod regression;
 #[path = "main/run.rs"]
 mod run;
+#[path = "main/signals.rs"]
+mod signals;

@@ -119,7 +119,8 @@ impl Run for Demo {
 
 /// Writes the embedded checkpoint, leaving files that are already right alone. Others are refused before any is written.
 fn unpack(dir: &Path, force: bool) -> anyhow::Result<()> {
-    let is_right = |path: &Path, bytes: &[u8]| std::fs::read(path).is_ok_and(|found| found == bytes);
+    let is_right =
+        |path: &Path, bytes: &[u8]| std::fs::read(path).is_ok_and(|found| found == bytes);
     for (name, bytes) in TINY {
         let path = dir.join(name);
         if !force && path.symlink_metadata().is_ok() && !is_right(&path, bytes) {

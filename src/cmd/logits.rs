@@ -74,12 +74,16 @@ impl Run for Logits {
         };
         let mut output = OutputFile::create(&self.output, bytes, &write_options)?;
         let mut out = BufWriter::new(&mut output);
-        npy::write_header(&mut out, n_rows, n_columns)?;
+        let place = || format!("{}: cannot write the logits", self.output.display());
+        npy::write_header(&mut out, n_rows, n_columns).with_context(place)?;
         all_logits(model, &tokens, &options, |row| {
             Ok::<_, Failure>(npy::write_row(&mut out, row)?)
         })
-        .map_err(|failure| failure.0)?;
-        out.flush()?;
+        .map_err(|failure| match failure {
+            Failure::Engine(error) => anyhow::Error::new(error),
+            Failure::Disk(error) => anyhow::Error::new(error).context(place()),
+        })?;
+        out.flush().with_context(place)?;
         drop(out);
         Ok(output.commit()?)
     }
@@ -96,16 +100,19 @@ fn token_ids(text: &str) -> Result<TokenIds, String> {
 }
 
 /// What stops the rows: the engine or the disk.
-struct Failure(anyhow::Error);
+enum Failure {
+    Engine(EngineError),
+    Disk(std::io::Error),
+}
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
-        Failure(error.into())
+        Failure::Engine(error)
     }
 }
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Failure(anyhow::Error::new(error).context("cannot write the logits"))
+        Failure::Disk(error)
     }
 }

@@ -103,7 +103,7 @@ impl Command for Run {
             (Mode::Completion, _) => complete(session, prompt, &answer, &self.output),
             (Mode::Chat { single }, Some(template)) => {
                 let chat = chat::Chat::new(session, template, &self.chat, answer, &self.output)?;
-                chat.talk(prompt, single, reference.is_none())
+                chat.talk(prompt, single)
             }
             (Mode::Chat { .. }, None) => Err(anyhow::anyhow!(
                 "{}: the model has no chat template, so it may not be made for chatting",

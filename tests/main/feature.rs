@@ -10,13 +10,15 @@ fn version_names_commit_target_instruction_set_and_backends() {
     let shown = Workplace::new().run("gristmill --version");
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines[0], "exit: 0");
-    for (line, start) in lines[2..].iter().zip([
+    let starts = [
         "gristmill ",
         "commit: ",
         "target: ",
         "instruction set: ",
         "backends: cpu",
-    ]) {
+    ];
+    assert_eq!(lines[2..].len(), starts.len(), "{shown}");
+    for (line, start) in lines[2..].iter().zip(starts) {
         assert!(line.starts_with(start), "{shown}");
     }
 }
@@ -43,6 +45,14 @@ fn wrong_usage_exits_with_2_and_under_a_reference_name_with_1() {
 
     For more information, try '--help'.
     ");
+    for line in [
+        "llama-quantize --grind",
+        "llama-cli --grind",
+        "llama-tokenize",
+    ] {
+        let outcome = place.run(line);
+        assert!(outcome.starts_with("exit: 1\n"), "{line}\n{outcome}");
+    }
 }
 
 #[test]

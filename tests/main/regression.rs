@@ -550,7 +550,12 @@ fn b41_stopped_midway_nothing_is_left_at_the_final_name() {
         &["quantize", &model, "out.gguf", "Q6_K"],
     ];
     for words in runs {
-        for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(143)), ("-HUP", Some(129)), ("-KILL", None)] {
+        for (signal, code) in [
+            ("-INT", Some(130)),
+            ("-TERM", Some(143)),
+            ("-HUP", Some(129)),
+            ("-KILL", None),
+        ] {
             let before = place.files();
             let status = stopped_midway(&place, words, signal);
             assert_eq!(status.code(), code, "{words:?} {signal}");

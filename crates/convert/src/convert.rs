@@ -11,7 +11,7 @@ use crate::quantize::{QUANTIZATION_VERSION, quantized_metadata};
 use crate::recipe::ModelFacts;
 use crate::stream::Stream;
 use crate::tokenizer::{TokenizerLog, TokenizerOptions, tokenizer_metadata};
-use gristmill_gguf::{Metadata, ShardLimits, ShardPlan, ShardWriter, WriteOptions};
+use gristmill_gguf::{Metadata, ShardLimits, ShardPlan, ShardWriter, WriteOptions, check_target};
 use gristmill_kernels::Pool;
 use gristmill_model::Hyperparameters;
 use gristmill_quant::TensorType;
@@ -172,7 +172,10 @@ fn convert_folder(
         ..WriteOptions::default()
     };
     for (number, file) in files.iter().enumerate() {
-        let bytes = file.size(&write_options.of_file(number))?;
+        let file_options = write_options.of_file(number);
+        // Where nothing is written, too: a plan that could not be carried out is none.
+        check_target(&file.path, &file_options)?;
+        let bytes = file.size(&file_options)?;
         report
             .files
             .push((file.path.clone(), file.tensors.len(), bytes));

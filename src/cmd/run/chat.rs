@@ -30,6 +30,8 @@ pub struct Chat<'a> {
     messages: Vec<Message>,
     /// Messages that every conversation begins with.
     n_fixed: usize,
+    /// The answer that `/regen` asked to replace; it comes back where that fails.
+    replaced: Vec<Message>,
     /// Text read by `/read`, for the next message.
     attached: String,
 }
@@ -65,17 +67,13 @@ impl<'a> Chat<'a> {
             output,
             n_fixed: messages.len(),
             messages,
+            replaced: Vec::new(),
             attached: String::new(),
         })
     }
 
     /// Answers the prompt, if there is one, and then every message, until the input ends.
-    pub fn talk(
-        mut self,
-        prompt: Option<Vec<u8>>,
-        single: bool,
-        with_commands: bool,
-    ) -> anyhow::Result<()> {
+    pub fn talk(mut self, prompt: Option<Vec<u8>>, single: bool) -> anyhow::Result<()> {
         let mut messages = Messages::new(self.multiline)?;
         if let Some(prompt) = prompt {
             self.say(
@@ -86,7 +84,6 @@ impl<'a> Chat<'a> {
                 return Ok(());
             }
         }
-        let commands = with_commands || messages.is_terminal();
         if messages.is_terminal() && !self.output.quiet() {
             say!("Ctrl-C stops an answer, Ctrl-D leaves, /help tells more.");
         }
@@ -97,7 +94,7 @@ impl<'a> Chat<'a> {
                 Said::Stop => interrupt::leave(),
             };
             // Text through a pipe is never a command: nobody chose to run it.
-            let next = match commands && messages.is_terminal() {
+            let next = match messages.is_terminal() {
                 true => self.command(text),
                 false => Next::Message(text),
             };
@@ -132,7 +129,7 @@ impl<'a> Chat<'a> {
                     .iter()
                     .rposition(|message| message.role == "user");
                 if let Some(last) = last {
-                    self.messages.truncate(last + 1);
+                    self.replaced = self.messages.split_off(last + 1);
                     let seed = &mut self.options.sampling.seed;
                     if *seed != RANDOM_SEED {
                         // the same seed would say the same again
@@ -165,7 +162,8 @@ impl<'a> Chat<'a> {
 
     /// Answers the last message. With `go_on`, what is wrong with the message is said and the chat goes on.
     fn answer(&mut self, go_on: bool) -> anyhow::Result<()> {
-        let Err(error) = self.try_answer() else {
+        let Err(error) = self.try_answer(go_on) else {
+            self.replaced.clear();
             return Ok(());
         };
         let engine_error = error.downcast_ref::<EngineError>();
@@ -174,13 +172,18 @@ impl<'a> Chat<'a> {
             if let Some(hint) = known.hint() {
                 say!("hint: {hint}");
             }
-            self.messages.pop();
+            match std::mem::take(&mut self.replaced) {
+                // The message was never answered, and the next one would stand beside it.
+                none if none.is_empty() => drop(self.messages.pop()),
+                answered => self.messages.extend(answered),
+            }
             return Ok(());
         }
         Err(error)
     }
 
-    fn try_answer(&mut self) -> anyhow::Result<()> {
+    /// Answers the last message. Where nobody is there to go on, an interrupt ends the program after what was said so far.
+    fn try_answer(&mut self, go_on: bool) -> anyhow::Result<()> {
         if let Some(last) = self.messages.last() {
             // Templates trim messages.
             self.session.check_text(last.content.trim().len())?;
@@ -214,6 +217,9 @@ impl<'a> Chat<'a> {
         std::io::stdout()
             .flush()
             .context("cannot write the answer")?;
+        if listener.interrupted() && !go_on {
+            interrupt::leave();
+        }
         self.messages.push(Message::new("assistant", answer.text));
         Ok(())
     }

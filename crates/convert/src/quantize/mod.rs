@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use gristmill_gguf::{
     Metadata, Model, ShardKeys, ShardPlan, ShardWriter, TensorPlan, TensorView, Value,
-    WriteOptions, shard_file_name,
+    WriteOptions, check_target, shard_file_name,
 };
 use gristmill_kernels::Pool;
 use gristmill_quant::TensorType;
@@ -146,7 +146,10 @@ fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Q
     };
     let files = files(options, &model, &views, metadata, layout)?;
     for (number, file) in files.iter().enumerate() {
-        let bytes = file.size(&write_options.of_file(number))?;
+        let file_options = write_options.of_file(number);
+        // Where nothing is written, too: a plan that could not be carried out is none.
+        check_target(&file.path, &file_options)?;
+        let bytes = file.size(&file_options)?;
         report.file_bytes = report.file_bytes.saturating_add(bytes);
         report
             .files
