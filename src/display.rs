@@ -7,7 +7,16 @@ use unicode_width::UnicodeWidthStr as _;
 /// Text from a file, safe to print on one line: control characters, which could steer a terminal, and marks that turn
 /// the direction of writing around are escaped.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    escaped(text, is_unsafe)
+}
+
+/// The same for lines of our own, which may have words of a file in them: line breaks and tabs stay.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_unsafe(c) && c != '\n' && c != '\t')
+}
+
+fn escaped(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -71,6 +80,7 @@ mod tests {
             printable("a\u{1b}[2J\n\u{202e}b"),
             "a\\u{1b}[2J\\n\\u{202e}b"
         );
+        assert_eq!(harmless("a\u{1b}[2J\n\tb\r"), "a\\u{1b}[2J\n\tb\\r");
     }
 
     #[test]

@@ -63,24 +63,11 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         causes.insert(0, "standard output cannot be written".into());
         hint = Some("free some space where it leads to, or send it elsewhere".into());
     }
-    say!("error: {}", printable(&causes.join(": ")));
+    say!("error: {}", causes.join(": "));
     if let Some(hint) = hint {
-        say!("hint: {}", printable(&hint));
+        say!("hint: {hint}");
     }
     ExitCode::FAILURE
-}
-
-/// The text with control characters escaped, so that no word of a file steers the terminal; line breaks stay.
-fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// Whether a cause begins with the file that the context above it names, and so says it all.

@@ -1,6 +1,7 @@
 //! What a conversion or quantization shows while it runs: notes and warnings as lines, and on a terminal a bar with
 //! the rate and the time left. In a pipe there is no bar.
 
+use crate::display::{harmless, printable};
 use gristmill_convert::Event;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -25,7 +26,7 @@ impl ProgressLog {
     /// Shows one event.
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Warning(text) => self.line(&format!("warning: {text}")),
+            Event::Warning(text) => self.line(&format!("warning: {}", printable(text))),
             Event::Start { n_tensors, bytes } => self.start(*n_tensors, *bytes),
             Event::Tensor {
                 index,
@@ -34,6 +35,7 @@ impl ProgressLog {
                 from,
                 to,
             } => {
+                let name = printable(name);
                 let position = format!("[{:>4}/{:>4}]", index + 1, self.n_tensors);
                 if self.verbose {
                     self.line(&format!("{position} {name} {dims:?}: {from} -> {to}"));
@@ -54,7 +56,7 @@ impl ProgressLog {
         if self.bar.is_hidden() {
             say!("{text}");
         } else {
-            self.bar.println(text);
+            self.bar.println(harmless(text));
         }
     }
 }

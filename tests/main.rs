@@ -28,3 +28,5 @@ mod regression;
 mod run;
 #[path = "main/signals.rs"]
 mod signals;
+#[path = "main/terminal.rs"]
+mod terminal;

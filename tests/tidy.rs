@@ -301,6 +301,70 @@ fn misplaced_unsafe_is_found() {
     );
 }
 
+// Output.
+
+/// The macros that panic where standard output or standard error cannot be written.
+fn panicking_output(source: &Source) -> Vec<String> {
+    let shipped = |path: &str| path.starts_with("src/") || path.contains("/src/");
+    if !shipped(&source.path) {
+        return Vec::new();
+    }
+    let tests = source
+        .code
+        .find("#[cfg(test)]")
+        .unwrap_or(source.code.len());
+    let macros = ["print", "println", "eprint", "eprintln"];
+    let found = macros.iter().flat_map(|name| source.words(name));
+    found
+        .filter(|at| *at < tests)
+        .filter(|at| {
+            let after = source.code[*at..].trim_start_matches(char::is_alphabetic);
+            after.starts_with('!')
+        })
+        .map(|at| {
+            format!(
+                "{}:{}: use `say!`, or `writeln!` with an error",
+                source.path,
+                source.line(at)
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn no_output_panics() {
+    check(panicking_output);
+}
+
+#[test]
+fn panicking_output_is_found() {
+    let path = "src/cmd/run.rs";
+    planted(
+        panicking_output,
+        path,
+        "fn f() { eprintln!(\"x\"); print!(\"y\") }",
+        2,
+    );
+    planted(
+        panicking_output,
+        path,
+        "fn f() { say!(\"eprintln!\") } // println!",
+        0,
+    );
+    planted(
+        panicking_output,
+        "tests/a.rs",
+        "fn f() { eprintln!(\"x\") }",
+        0,
+    );
+    planted(
+        panicking_output,
+        path,
+        "#[cfg(test)]\nmod tests { fn f() { println!(\"x\") } }",
+        0,
+    );
+}
+
 // Sizes.
 
 fn function_length(source: &Source) -> Vec<String> {

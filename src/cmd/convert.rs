@@ -7,6 +7,7 @@ use gristmill_convert::{ConvertOptions, ConvertReport, OutputType, convert};
 use gristmill_gguf::ShardLimits;
 
 use super::{Invocation, Run};
+use crate::display::printable;
 use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
 use crate::sizes;
@@ -184,13 +185,11 @@ fn print_report(report: &ConvertReport) -> anyhow::Result<()> {
 /// The first names of a list, and how many more there are.
 fn list(names: &[String]) -> String {
     const N_SHOWN: usize = 5;
-    match names {
-        [] => "none".into(),
-        names if names.len() <= N_SHOWN => names.join(", "),
-        names => format!(
-            "{} and {} more",
-            names[..N_SHOWN].join(", "),
-            names.len() - N_SHOWN
-        ),
+    let first = names.iter().take(N_SHOWN).map(|name| printable(name));
+    let first = first.collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => "none".into(),
+        n if n <= N_SHOWN => first,
+        n => format!("{first} and {} more", n - N_SHOWN),
     }
 }

@@ -60,7 +60,7 @@ impl Run for Merge {
             report.bytes
         )?;
         if options.delete_shards && !report.dry_run {
-            eprintln!("deleted the {} files of the set", report.shards.len());
+            say!("deleted the {} files of the set", report.shards.len());
         }
         Ok(())
     }

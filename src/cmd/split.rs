@@ -100,7 +100,7 @@ impl Split {
             delete_shards: self.delete_splits,
             as_reference: true,
         };
-        eprintln!(
+        say!(
             "gguf_merge: {} -> {}",
             options.input.display(),
             options.output.display()
@@ -110,10 +110,10 @@ impl Split {
         drop(bar);
         if options.delete_shards && !report.dry_run {
             for shard in &report.shards {
-                eprintln!("gguf_merge: deleted file {}", shard.display());
+                say!("gguf_merge: deleted file {}", shard.display());
             }
         }
-        eprintln!(
+        say!(
             "gguf_merge: {} merged from {} split with {} tensors.",
             report.path.display(),
             report.shards.len(),
@@ -144,7 +144,7 @@ fn print(report: &SplitReport) -> anyhow::Result<()> {
         )?;
     }
     if !report.restores {
-        eprintln!(
+        say!(
             "note: merging will give back the same metadata and tensors, but not the same bytes: the input is itself a \
              set, was merged from one, or lies in the file in another way than writers lay it out"
         );
@@ -167,7 +167,7 @@ fn print_as_reference(report: &SplitReport) -> anyhow::Result<()> {
     for file in report.files.iter().filter(|_| !report.dry_run) {
         writeln!(out, "Writing file {} ... done", file.path.display())?;
     }
-    eprintln!(
+    say!(
         "gguf_split: {} gguf split written with a total of {} tensors.",
         report.files.len(),
         report.n_tensors

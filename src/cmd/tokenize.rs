@@ -1,12 +1,13 @@
 //! `tokenize`: a text as token ids and pieces.
 
-use std::io::{Read as _, Write};
+use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use gristmill_tokenizer::{EncodeOptions, Tokenizer};
 
 use super::{Invocation, Run};
+use crate::display::printable;
 use crate::escapes::unescape;
 
 /// Arguments of `tokenize`.
@@ -90,12 +91,15 @@ impl Run for Tokenize {
 
 impl Tokenize {
     fn print(&self, tokenizer: &Tokenizer, ids: &[u32]) -> anyhow::Result<()> {
+        let is_terminal = std::io::stdout().is_terminal();
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         if self.ids {
             writeln!(out, "{ids:?}")?;
         } else {
             for &id in ids {
                 match std::str::from_utf8(tokenizer.piece(id, true)) {
+                    // A token of a file must not steer the terminal; a pipe gets the very piece.
+                    Ok(piece) if is_terminal => writeln!(out, "{id:6} -> '{}'", printable(piece))?,
                     Ok(piece) => writeln!(out, "{id:6} -> '{piece}'")?,
                     Err(_) => {
                         let hexadecimal: Vec<String> = tokenizer

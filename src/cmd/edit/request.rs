@@ -318,7 +318,7 @@ fn one_template(text: &str, metadata: &Metadata) -> Vec<Edit> {
         .filter(|key| is_named(key))
         .collect();
     if !named.is_empty() {
-        eprintln!(
+        say!(
             "note: other templates stay as they are: {}",
             named.join(", ")
         );
@@ -379,7 +379,7 @@ fn token(name: &str, text: &str, metadata: &Metadata) -> anyhow::Result<Edit> {
     match find_token(metadata, text) {
         Some(TokenMatch::Found { id, n_others }) => {
             if n_others > 0 {
-                eprintln!(
+                say!(
                     "warning: {} tokens are {text:?}; {name} becomes the first, {id}",
                     n_others + 1
                 );

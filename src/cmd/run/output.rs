@@ -7,6 +7,7 @@ use gristmill_engine::{Answer, GenerateOptions, Listener, LoadReport, Session};
 use gristmill_tokenizer::Tokenizer;
 use serde_json::json;
 
+use crate::display::printable;
 use crate::interrupt;
 
 #[derive(clap::Args)]
@@ -192,7 +193,7 @@ pub fn report(report: &LoadReport, verbose: bool) {
         .iter()
         .map(|(name, n, _)| format!("{n} {name}"))
         .collect();
-    let name = report.name.as_deref().unwrap_or("without a name");
+    let name = printable(report.name.as_deref().unwrap_or("without a name"));
     let cut = if report.n_ctx < report.n_context_train {
         "cut from"
     } else {
