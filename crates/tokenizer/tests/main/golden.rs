@@ -220,7 +220,7 @@ fn no_text_has_fewer_tokens_than_its_length_says() {
             );
         }
         n_telling += usize::from(tokenizer.fewest_tokens(1 << 20) > 1000);
-        for token in 0..tokenizer.n_tokens() as u32 {
+        for token in (0..tokenizer.n_tokens() as u32).step_by(997) {
             let text = tokenizer.piece(token, true).repeat(40);
             let fewest = tokenizer.fewest_tokens(text.len());
             assert!(fewest <= 40, "{name}: {token}");
