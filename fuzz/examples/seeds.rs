@@ -36,7 +36,11 @@ fn main() {
         write("chat_template", name, template.as_bytes());
     }
     for (name, template) in HOSTILE {
-        write("chat_template", &format!("hostile-{name}"), template.as_bytes());
+        write(
+            "chat_template",
+            &format!("hostile-{name}"),
+            template.as_bytes(),
+        );
     }
     write("convert_checkpoint", "llama", &checkpoint(false));
     write("convert_checkpoint", "sentence-piece", &checkpoint(true));

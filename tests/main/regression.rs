@@ -309,8 +309,8 @@ fn a_folder_that_is_no_checkpoint_is_named() {
     hint: give the folder that holds config.json and model*.safetensors
     broken: exit: 1
     --- stderr
-    error: broken: config.json: `(whole file)` is EOF while parsing an object at line 1 column 1, expected a JSON object
-    hint: config.json is damaged or edited; download it again with the checkpoint
+    error: broken/config.json: EOF while parsing an object at line 1 column 1
+    hint: the file is damaged or incomplete; download it again
     unknown: exit: 1
     --- stderr
     error: unknown: architecture `FrobnicatorForCausalLM` is not supported (supported: Gemma3ForCausalLM, Gemma3ForConditionalGeneration, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)

@@ -405,7 +405,7 @@ fn importance_of_another_length_is_found_by_a_dry_run() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("in.gguf");
     let mut metadata = Metadata::new();
-    metadata.set("general.architecture", "llama");
+    describe(&mut metadata);
     let name = "blk.0.attn_q.weight";
     let plan = TensorPlan {
         name: name.to_owned(),

@@ -120,19 +120,9 @@ pub fn run(
     )?;
     reports.write("sizes.txt", &sizes(&float_hash, &quantized_hash))?;
     let manifest = Manifest {
-        model_name: options.name.clone(),
-        source_hf_dir: options.checkpoint.display().to_string(),
-        source_sha256,
-        gristmill: options.program.clone(),
-        bf16_file: layout.float.display().to_string(),
-        bf16_bytes: float_hash.bytes,
-        bf16_sha256: float_hash.sha256,
         bf16_reused: reused,
-        quant_type: recipe.name.to_string(),
-        quant_file: layout.quantized.display().to_string(),
-        quant_bytes: quantized_hash.bytes,
-        quant_sha256: quantized_hash.sha256,
-        use_imatrix: false,
+        source_sha256,
+        ..manifest(options, recipe, &layout, float_hash, quantized_hash)
     };
     reports.write("manifest.json", &manifest.to_json())?;
     // What may have appeared meanwhile, before either of the two gets its name.
@@ -143,6 +133,31 @@ pub fn run(
         manifest,
         speed,
     })
+}
+
+/// What was made from what; the hashes of the source are the caller's to add.
+fn manifest(
+    options: &PipelineOptions,
+    recipe: &Recipe,
+    layout: &Layout,
+    float: FileHash,
+    quantized: FileHash,
+) -> Manifest {
+    Manifest {
+        model_name: options.name.clone(),
+        source_hf_dir: options.checkpoint.display().to_string(),
+        source_sha256: Default::default(),
+        gristmill: options.program.clone(),
+        bf16_file: layout.float.display().to_string(),
+        bf16_bytes: float.bytes,
+        bf16_sha256: float.sha256,
+        bf16_reused: false,
+        quant_type: recipe.name.to_string(),
+        quant_file: layout.quantized.display().to_string(),
+        quant_bytes: quantized.bytes,
+        quant_sha256: quantized.sha256,
+        use_imatrix: false,
+    }
 }
 
 /// Plans the conversion by the recipe, which reads all of the checkpoint but its weights: what cannot be converted or

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gristmill_gguf::{Kind, TensorInfo};
-use gristmill_model::{Hyperparameters, Slot, TensorSpec, tensor_specs};
+use gristmill_model::{Hyperparameters, ModelError, Slot, TensorSpec, tensor_specs};
 
 use super::{Group, without_metadata};
 use crate::MeasureError;
@@ -79,24 +79,34 @@ fn skip(subject: &Subject) -> Option<&'static str> {
     }
 }
 
+fn experts_unchecked(subject: &Subject, findings: &mut Findings) {
+    let name = subject.architecture().unwrap_or_default();
+    let text = format!("the table of \"{name}\" has no experts; tensors were not compared with it");
+    findings.add(&EXPERTS_UNCHECKED, Place::whole(), text);
+    vocabulary(subject, findings);
+}
+
 fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
     let has_experts = experts(subject, findings);
     let Some(metadata) = subject.metadata() else {
         return Ok(());
     };
-    let Ok(hparams) = Hyperparameters::from_metadata(metadata) else {
+    let hparams = match Hyperparameters::from_metadata(metadata) {
+        Ok(hparams) => hparams,
+        Err(ModelError::Experts { .. }) => {
+            experts_unchecked(subject, findings);
+            return Ok(());
+        }
         // What is wrong with them was found by the group `metadata`.
-        vocabulary(subject, findings);
-        return Ok(());
+        Err(_) => {
+            vocabulary(subject, findings);
+            return Ok(());
+        }
     };
     let specs = tensor_specs(&hparams);
     let knows_experts = specs.iter().any(|spec| spec.name.contains("_exps."));
     if has_experts && !knows_experts {
-        let name = hparams.architecture.name;
-        let text =
-            format!("the table of \"{name}\" has no experts; tensors were not compared with it");
-        findings.add(&EXPERTS_UNCHECKED, Place::whole(), text);
-        vocabulary(subject, findings);
+        experts_unchecked(subject, findings);
     } else if subject.is_whole() {
         compare(subject, &hparams, &specs, findings);
     } else {
