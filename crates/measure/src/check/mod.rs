@@ -1,6 +1,6 @@
 //! Whether a model's file is sound, and what to do where it is not.
 //!
-//! A check is an entry of a group: one file in `group/`, one line in [`GROUPS`]. Groups look at the same [`Subject`]
+//! A check is an entry of a group: one file in `group/`, one line in [`GROUPS`]. Groups look at the same `Subject`
 //! and report what they find under codes of their own; nothing that a file holds can end a check early.
 //!
 //! ```text
