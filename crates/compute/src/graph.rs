@@ -73,7 +73,7 @@ impl Graph {
 /// Builds a graph node by node.
 ///
 /// Methods return values at once, so that a model reads as its formulas do. The first mistake is kept, what is
-/// built on it is ignored, and [`GraphBuilder::finish`] (or [`GraphBuilder::check`]) reports it.
+/// built on it is ignored, and [`GraphBuilder::finish`] reports it.
 #[derive(Debug)]
 pub struct GraphBuilder {
     nodes: Vec<Node>,
