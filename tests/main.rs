@@ -28,5 +28,7 @@ mod regression;
 mod run;
 #[path = "main/signals.rs"]
 mod signals;
+#[path = "../crates/gguf/tests/gguf/small_disk.rs"]
+mod small_disk;
 #[path = "main/terminal.rs"]
 mod terminal;

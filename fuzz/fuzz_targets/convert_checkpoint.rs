@@ -4,14 +4,13 @@
 #![no_main]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use gristmill_convert::{ConvertOptions, convert};
+use gristmill_fuzz::{folder, parts};
 use gristmill_gguf::File;
 use libfuzzer_sys::fuzz_target;
 
-const BORDER: &[u8] = b"\n%%%\n";
+/// The weights come last, since they may hold a border.
 const NAMES: [&str; 11] = [
     "config.json",
     "tokenizer.json",
@@ -23,34 +22,19 @@ const NAMES: [&str; 11] = [
     "chat_template.jinja",
     "README.md",
     "model.safetensors.index.json",
-    WEIGHTS,
+    "model.safetensors",
 ];
-const WEIGHTS: &str = "model.safetensors";
 
 fuzz_target!(|input: &[u8]| {
     let folder = folder();
-    let mut rest = Some(input);
+    let mut parts = parts(input, NAMES.len()).into_iter();
     for name in NAMES {
-        let part = rest.map(|bytes| {
-            match bytes
-                .windows(BORDER.len())
-                .position(|window| window == BORDER)
-            {
-                // Weights may hold a border; they are the last part.
-                Some(end) if name != WEIGHTS => (&bytes[..end], Some(&bytes[end + BORDER.len()..])),
-                _ => (bytes, None),
-            }
-        });
         let path = folder.join(name);
-        match part {
-            Some((bytes, after)) if !bytes.is_empty() => {
+        match parts.next() {
+            Some(bytes) if !bytes.is_empty() => {
                 fs::write(&path, bytes).expect("the folder takes files");
-                rest = after;
             }
-            other => {
-                drop(fs::remove_file(&path));
-                rest = other.and_then(|(_, after)| after);
-            }
+            _ => drop(fs::remove_file(&path)),
         }
     }
     let output = folder.join("out.gguf");
@@ -65,19 +49,3 @@ fuzz_target!(|input: &[u8]| {
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });
-
-/// A folder of this process's own, in memory where the system has such a place.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let memory = PathBuf::from("/dev/shm");
-        let root = if memory.is_dir() {
-            memory
-        } else {
-            std::env::temp_dir()
-        };
-        let folder = root.join(format!("gristmill-fuzz-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        folder
-    })
-}

@@ -4,12 +4,11 @@
 #![no_main]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use gristmill_convert::quantize::{QuantizeOptions, quantize};
 use gristmill_convert::recipe::Recipe;
 use gristmill_engine::{EngineError, LoadOptions, Model, all_logits};
+use gristmill_fuzz::folder;
 use gristmill_gguf as gguf;
 use libfuzzer_sys::fuzz_target;
 
@@ -63,20 +62,4 @@ fn run(file: gguf::Model) {
         Ok(()) => assert_eq!(n_rows, ids.len()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-}
-
-/// A folder of this process's own, in memory where the system has such a place.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let memory = PathBuf::from("/dev/shm");
-        let root = if memory.is_dir() {
-            memory
-        } else {
-            std::env::temp_dir()
-        };
-        let folder = root.join(format!("gristmill-fuzz-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        folder
-    })
 }

@@ -7,7 +7,7 @@ use gristmill_convert::{ConvertOptions, ConvertReport, OutputType, convert};
 use gristmill_gguf::ShardLimits;
 
 use super::{Invocation, Run};
-use crate::display::printable;
+use crate::display::{self, printable};
 use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
 use crate::sizes;
@@ -166,11 +166,7 @@ fn print_report(report: &ConvertReport) -> anyhow::Result<()> {
             "none"
         }
     );
-    let done = if report.dry_run {
-        "would write"
-    } else {
-        "wrote"
-    };
+    let done = display::done(report.dry_run);
     let mut out = std::io::stdout().lock();
     for (path, n_tensors, bytes) in &report.files {
         writeln!(

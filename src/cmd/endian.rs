@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use gristmill_gguf::{Endian as Order, EndianOptions, convert_endian};
 
 use super::{Invocation, Run};
+use crate::display;
 use crate::progress::ByteBar;
 
 /// Arguments of `endian`.
@@ -49,11 +50,7 @@ impl Run for Endian {
         let mut bar = ByteBar::new();
         let report = convert_endian(&options, &mut |event| bar.event(event))?;
         drop(bar);
-        let done = if report.dry_run {
-            "would write"
-        } else {
-            "wrote"
-        };
+        let done = display::done(report.dry_run);
         writeln!(
             std::io::stdout().lock(),
             "{done} {}: {}-endian, {} entries, {} tensors, {} bytes",

@@ -3,7 +3,6 @@
 mod json;
 mod markdown;
 mod text;
-mod value;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use gristmill_gguf::{Endian, Metadata, Model};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
+use crate::value_text;
 
 /// Arguments of `inspect`.
 #[derive(clap::Args)]
@@ -67,10 +67,7 @@ const DOCUMENT_LIMIT: usize = 50;
 struct Extent {
     n_entries: usize,
     n_tensors: usize,
-    /// Elements of an array.
-    n_items: usize,
-    /// Characters of a string, in text.
-    n_chars: usize,
+    values: value_text::Extent,
 }
 
 impl Run for Inspect {
@@ -132,8 +129,16 @@ impl Inspect {
             } else {
                 shown(self.tensor_limit, n_tensors)
             },
-            n_items: if self.full { usize::MAX } else { self.preview },
-            n_chars: if self.full { usize::MAX } else { value::CHARS },
+            values: match self.full {
+                true => value_text::Extent {
+                    n_items: usize::MAX,
+                    n_chars: usize::MAX,
+                },
+                false => value_text::Extent {
+                    n_items: self.preview,
+                    n_chars: value_text::CHARS,
+                },
+            },
         }
     }
 }

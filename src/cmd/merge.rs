@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use gristmill_gguf::{MergeOptions, merge};
 
 use super::{Invocation, Run};
+use crate::display;
 use crate::progress::ByteBar;
 
 /// Arguments of `merge`.
@@ -46,11 +47,7 @@ impl Run for Merge {
         let mut bar = ByteBar::new();
         let report = merge(&options, &mut |event| bar.event(event))?;
         drop(bar);
-        let done = if report.dry_run {
-            "would write"
-        } else {
-            "wrote"
-        };
+        let done = display::done(report.dry_run);
         writeln!(
             std::io::stdout().lock(),
             "{done} {}: {} tensors of {} files, {} bytes",

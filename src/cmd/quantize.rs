@@ -11,6 +11,7 @@ use gristmill_gguf::{Value, shard_prefix};
 use gristmill_quant::TensorType;
 
 use super::{Invocation, Run};
+use crate::display;
 use crate::failure::Hint;
 use crate::numbers;
 use crate::progress::ProgressLog;
@@ -259,11 +260,7 @@ fn print_report(report: &QuantizeReport, with_tensors: bool) -> anyhow::Result<(
             report.tensors.len()
         );
     }
-    let done = if report.dry_run {
-        "would write"
-    } else {
-        "wrote"
-    };
+    let done = display::done(report.dry_run);
     let mut out = std::io::stdout().lock();
     for (path, n_tensors, bytes) in &report.files {
         writeln!(

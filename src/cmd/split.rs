@@ -8,6 +8,7 @@ use gristmill_gguf::{
 };
 
 use super::{Invocation, Run};
+use crate::display;
 use crate::progress::ByteBar;
 use crate::sizes;
 
@@ -124,11 +125,7 @@ impl Split {
 }
 
 fn print(report: &SplitReport) -> anyhow::Result<()> {
-    let done = if report.dry_run {
-        "would write"
-    } else {
-        "wrote"
-    };
+    let done = display::done(report.dry_run);
     let mut out = std::io::stdout().lock();
     for file in &report.files {
         let SplitFile {

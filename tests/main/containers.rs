@@ -1,6 +1,6 @@
 //! Splitting, merging, turning, hashing and comparing files through the binary.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use gristmill_gguf::{File, Metadata, TensorPlan, WriteOptions, Writer};
@@ -8,6 +8,7 @@ use gristmill_quant::{F32, Q4_0};
 use insta::assert_snapshot;
 
 use crate::harness::Workplace;
+use crate::small_disk::SmallDisk;
 
 /// A model of `n_tensors` tensors, F32 and Q4_0 in turn, of `n_rows` rows of 64 elements.
 fn model(place: &Workplace, name: &str, n_tensors: u64, n_rows: u64) -> PathBuf {
@@ -631,37 +632,13 @@ fn clean(place: &Workplace) {
     }
 }
 
-/// A small disk of its own, where this process may mount one.
-struct SmallDisk<'a>(&'a Path);
-
-impl SmallDisk<'_> {
-    fn mount(path: &Path) -> Option<SmallDisk<'_>> {
-        std::fs::create_dir(path).ok()?;
-        let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
-            .arg(path)
-            .stderr(std::process::Stdio::null())
-            .status();
-        mounted
-            .is_ok_and(|status| status.success())
-            .then_some(SmallDisk(path))
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(self.0).status();
-    }
-}
-
 #[test]
 fn b41_a_full_disk_is_told_of_and_left_clean() {
     let place = Workplace::new();
     let model = model(&place, "model.gguf", 12, 2048);
     place.run("gristmill split --split-max-tensors 3 model.gguf in");
     let disk = place.path("disk");
-    let Some(_mounted) = SmallDisk::mount(&disk) else {
-        println!("SKIPPED: no small disk can be mounted here");
+    let Some(_mounted) = SmallDisk::mount(&disk, 2) else {
         return;
     };
     assert!(model.metadata().is_ok_and(|about| about.len() > 2 << 20));

@@ -9,6 +9,7 @@ use insta::assert_snapshot;
 
 use crate::fixtures::{Change, changed, large_model, other_kinds, small_model, wrong_kinds};
 use crate::harness::{Workplace, tiny};
+use crate::small_disk::SmallDisk;
 
 /// Runs a command line on every file, with `FILE` standing for its name, and shows what each got. Every one must fail
 /// with 1 and leave nothing behind.
@@ -459,15 +460,9 @@ fn b41_an_existing_output_and_a_missing_folder_are_refused() {
 fn b41_a_full_disk_is_said_and_leaves_nothing() {
     let place = Workplace::new();
     let disk = place.path("disk");
-    std::fs::create_dir(&disk).expect("a folder can be made");
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-        .arg(&disk)
-        .status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: a small disk cannot be mounted here, so a full one was not tried");
+    let Some(mounted) = SmallDisk::mount(&disk, 1) else {
         return;
-    }
+    };
     let outcomes = [
         place.run(&format!(
             "gristmill quantize {} disk/out.gguf Q8_0",
@@ -481,11 +476,7 @@ fn b41_a_full_disk_is_said_and_leaves_nothing() {
     let left = std::fs::read_dir(&disk)
         .expect("the disk can be read")
         .count();
-    let unmounted = Command::new("umount").arg(&disk).status();
-    assert!(
-        unmounted.is_ok_and(|status| status.success()),
-        "the disk stays mounted"
-    );
+    drop(mounted);
     assert_eq!(left, 0);
     for outcome in outcomes {
         let message = outcome

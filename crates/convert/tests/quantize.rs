@@ -399,28 +399,38 @@ fn case_b43_requantizing() {
     );
 }
 
+/// A llama with one tensor, the query weights of its first layer in rows of 256.
+fn write_query(path: &Path, values: &[f32]) {
+    let mut metadata = Metadata::new();
+    describe(&mut metadata);
+    let plan = TensorPlan {
+        name: QUERY.to_owned(),
+        dims: vec![256, values.len() as u64 / 256],
+        ty: F32,
+    };
+    let mut writer =
+        Writer::create(path, &metadata, &[plan], &WriteOptions::default()).expect("it is writable");
+    let bytes: Vec<u8> = values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    writer.write(&bytes).expect("it fits");
+    writer.finish().expect("the disk has room");
+}
+
+const QUERY: &str = "blk.0.attn_q.weight";
+
 /// Importance data of another model is refused in the plan, where nothing has been written yet.
 #[test]
 fn importance_of_another_length_is_found_by_a_dry_run() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("in.gguf");
-    let mut metadata = Metadata::new();
-    describe(&mut metadata);
-    let name = "blk.0.attn_q.weight";
-    let plan = TensorPlan {
-        name: name.to_owned(),
-        dims: vec![256, 2],
-        ty: F32,
-    };
-    let mut writer = Writer::create(&path, &metadata, &[plan], &WriteOptions::default())
-        .expect("it is writable");
-    writer.write(&[0; 4 * 512]).expect("it fits");
-    writer.finish().expect("the disk has room");
+    write_query(&path, &[0.0; 512]);
     for recipe_name in ["Q4_K_M", "Q2_K"] {
         let mut options =
             QuantizeOptions::new(&path, folder.path().join("out.gguf"), recipe(recipe_name));
         options.dry_run = true;
-        let weights = |n| Importance::new([(name.to_owned(), vec![1.0; n])]);
+        let weights = |n| Importance::new([(QUERY.to_owned(), vec![1.0; n])]);
         options.importance = Some(weights(256).expect("all values are finite"));
         run(&options).expect("the lengths agree");
         options.importance = Some(weights(128).expect("all values are finite"));
@@ -443,28 +453,11 @@ fn importance_of_another_length_is_found_by_a_dry_run() {
 #[test]
 fn values_that_are_no_numbers() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let mut metadata = Metadata::new();
-    describe(&mut metadata);
     for (index, bad) in [f32::NAN, f32::INFINITY].into_iter().enumerate() {
         let path = folder.path().join(format!("{index}.gguf"));
-        let plan = TensorPlan {
-            name: "blk.0.attn_q.weight".to_owned(),
-            dims: vec![256, 200],
-            ty: F32,
-        };
-        let mut writer = Writer::create(&path, &metadata, &[plan], &WriteOptions::default())
-            .expect("it is writable");
         let mut values = vec![0.25f32; 256 * 200];
         values[40_000] = bad;
-        writer
-            .write(
-                &values
-                    .iter()
-                    .flat_map(|value| value.to_le_bytes())
-                    .collect::<Vec<u8>>(),
-            )
-            .expect("it fits");
-        writer.finish().expect("the disk has room");
+        write_query(&path, &values);
         for name in ["Q4_K_M", "Q6_K", "Q8_0"] {
             let options = QuantizeOptions::new(&path, folder.path().join("out.gguf"), recipe(name));
             let error = run(&options)
@@ -483,26 +476,9 @@ fn values_that_are_no_numbers() {
 fn values_beyond_every_scale() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("huge.gguf");
-    let mut metadata = Metadata::new();
-    describe(&mut metadata);
-    let plan = TensorPlan {
-        name: "blk.0.attn_q.weight".to_owned(),
-        dims: vec![256, 4],
-        ty: F32,
-    };
-    let mut writer = Writer::create(&path, &metadata, &[plan], &WriteOptions::default())
-        .expect("it is writable");
     let mut values = vec![1.0f32; 1024];
     values[700] = 1e30;
-    writer
-        .write(
-            &values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect::<Vec<u8>>(),
-        )
-        .expect("it fits");
-    writer.finish().expect("the disk has room");
+    write_query(&path, &values);
     for name in ["Q4_K_M", "Q8_0", "F16"] {
         let output = folder.path().join("out.gguf");
         let error = run(&QuantizeOptions::new(&path, &output, recipe(name)))

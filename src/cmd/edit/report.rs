@@ -8,11 +8,14 @@ use gristmill_gguf::edit::{Change, Outcome, Plan, Way};
 use serde_json::{Value as Json, json};
 
 use super::json::shown;
+use crate::display::printable;
+use crate::value_text::{Extent, show};
 
-/// Elements of an array to show.
-const PREVIEW: usize = 8;
-/// Characters of a string to show in text.
-const TEXT_CHARS: usize = 100;
+/// How much of a value to show.
+const EXTENT: Extent = Extent {
+    n_items: 8,
+    n_chars: 100,
+};
 
 /// What there is to tell.
 pub struct Report<'a> {
@@ -115,7 +118,7 @@ impl Report<'_> {
 }
 
 fn change_json(change: &Change) -> Json {
-    let value = |value: &Option<Value>| value.as_ref().map(|value| shown(value, PREVIEW));
+    let value = |value: &Option<Value>| value.as_ref().map(|value| shown(value, EXTENT.n_items));
     json!({
         "key": change.key,
         "renamed_from": change.renamed_from,
@@ -130,47 +133,18 @@ fn line(change: &Change) -> String {
     match (&change.renamed_from, &change.before, &change.after) {
         (Some(from), ..) => format!("> {key}: was {}", printable(from)),
         (None, Some(before), Some(after)) => {
-            format!("~ {key}: {} -> {}", show(before), show(after))
+            format!(
+                "~ {key}: {} -> {}",
+                show(before, EXTENT),
+                show(after, EXTENT)
+            )
         }
-        (None, None, Some(after)) => format!("+ {key}: {} {}", after.type_name(), show(after)),
-        (None, Some(before), None) => format!("- {key}: {} {}", before.type_name(), show(before)),
-        (None, None, None) => key,
+        (None, None, Some(after)) => {
+            format!("+ {key}: {} {}", after.type_name(), show(after, EXTENT))
+        }
+        (None, Some(before), None) => {
+            format!("- {key}: {} {}", before.type_name(), show(before, EXTENT))
+        }
+        (None, None, None) => key.into_owned(),
     }
-}
-
-fn show(value: &Value) -> String {
-    match value {
-        Value::String(text) => {
-            let shown = printable(&text.to_str_escaped());
-            match shown.char_indices().nth(TEXT_CHARS) {
-                Some((end, _)) => format!("\"{}…\" ({} bytes)", &shown[..end], text.len()),
-                None => format!("\"{shown}\""),
-            }
-        }
-        Value::Array(array) => {
-            let items: Vec<String> = array.iter().take(PREVIEW).map(|item| show(&item)).collect();
-            let more = if array.len() > PREVIEW { ", …" } else { "" };
-            format!("[{}{more}] ({})", items.join(", "), array.len())
-        }
-        Value::U8(value) => value.to_string(),
-        Value::I8(value) => value.to_string(),
-        Value::U16(value) => value.to_string(),
-        Value::I16(value) => value.to_string(),
-        Value::U32(value) => value.to_string(),
-        Value::I32(value) => value.to_string(),
-        Value::U64(value) => value.to_string(),
-        Value::I64(value) => value.to_string(),
-        Value::F32(value) => value.to_string(),
-        Value::F64(value) => value.to_string(),
-        Value::Bool(value) => value.to_string(),
-    }
-}
-
-/// Text from a file, safe to print: control characters, which could steer a terminal, are escaped.
-fn printable(text: &str) -> String {
-    let escape = |c: char| match c.is_control() {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
-    };
-    text.chars().map(escape).collect()
 }

@@ -50,7 +50,7 @@ impl Serialize for Entries<'_> {
         let extent = self.0.extent;
         let mut map = serializer.serialize_map(None)?;
         for (key, value) in self.0.model.metadata().iter().take(extent.n_entries) {
-            map.serialize_entry(key, &Entry(value, extent.n_items))?;
+            map.serialize_entry(key, &Entry(value, extent.values.n_items))?;
         }
         map.end()
     }

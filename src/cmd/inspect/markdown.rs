@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use gristmill_gguf::{Model, Summary};
 
 use super::text::{facts, percent, types, weight};
-use super::value::show;
 use super::{Extent, dims};
 use crate::display::{printable, size};
+use crate::value_text::show;
 
 /// Writes the document.
 pub fn write(model: &Model, extent: Extent, out: &mut impl Write) -> io::Result<()> {
@@ -63,7 +63,11 @@ fn write_metadata(model: &Model, extent: Extent, out: &mut impl Write) -> io::Re
     writeln!(out, "\n## Metadata ({n_shown} of {n} entries)\n")?;
     writeln!(out, "| key | type | value |\n|---|---|---|")?;
     for (key, value) in model.metadata().iter().take(n_shown) {
-        let (key, ty, shown) = (code(key), value.type_name(), code(&show(value, extent)));
+        let (key, ty, shown) = (
+            code(key),
+            value.type_name(),
+            code(&show(value, extent.values)),
+        );
         writeln!(out, "| {key} | {ty} | {shown} |")?;
     }
     Ok(())

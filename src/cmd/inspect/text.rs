@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use gristmill_gguf::{Model, Summary, TypeShare};
 
-use super::value::show;
 use super::{Extent, dims, endian};
 use crate::display::{count, pad, printable, size, width};
+use crate::value_text::show;
 
 /// Columns that a role takes where all are short.
 const ROLE_COLUMNS_MIN: usize = 16;
@@ -194,7 +194,7 @@ fn write_metadata(model: &Model, extent: Extent, out: &mut impl Write) -> io::Re
     writeln!(out, "\nmetadata ({n_shown} of {n} entries)")?;
     for (key, value) in model.metadata().iter().take(n_shown) {
         let (ty, key) = (value.type_name(), printable(key));
-        writeln!(out, "  {ty:<16}  {key} = {}", show(value, extent))?;
+        writeln!(out, "  {ty:<16}  {key} = {}", show(value, extent.values))?;
     }
     Ok(())
 }

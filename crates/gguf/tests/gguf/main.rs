@@ -10,6 +10,7 @@ mod hostile_files;
 mod kinds;
 mod metadata;
 mod shards;
+mod small_disk;
 mod splitting;
 mod structure;
 mod summary;

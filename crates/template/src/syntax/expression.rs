@@ -232,27 +232,27 @@ impl Parser {
     }
 
     pub fn or(&mut self) -> Result<Expression> {
-        let mut left = self.and()?;
-        while self.is_word("or") {
-            let line = self.line();
-            self.at += 1;
-            let right = self.and()?;
-            let depths = [left.depth, right.depth];
-            let kind = ExpressionKind::Or(Box::new(left), Box::new(right));
-            left = self.above(line, kind, &depths)?;
-        }
-        Ok(left)
+        self.chain("or", Self::and, ExpressionKind::Or)
     }
 
     fn and(&mut self) -> Result<Expression> {
-        let mut left = self.not()?;
-        while self.is_word("and") {
+        self.chain("and", Self::not, ExpressionKind::And)
+    }
+
+    /// Operands with a word between, from the left.
+    fn chain(
+        &mut self,
+        word: &str,
+        operand: fn(&mut Self) -> Result<Expression>,
+        kind: fn(Box<Expression>, Box<Expression>) -> ExpressionKind,
+    ) -> Result<Expression> {
+        let mut left = operand(self)?;
+        while self.is_word(word) {
             let line = self.line();
             self.at += 1;
-            let right = self.not()?;
+            let right = operand(self)?;
             let depths = [left.depth, right.depth];
-            let kind = ExpressionKind::And(Box::new(left), Box::new(right));
-            left = self.above(line, kind, &depths)?;
+            left = self.above(line, kind(Box::new(left), Box::new(right)), &depths)?;
         }
         Ok(left)
     }

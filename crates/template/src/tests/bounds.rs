@@ -25,11 +25,12 @@ fn time_at_work() -> Option<Duration> {
     ))
 }
 
-/// What the test below runs in a process of its own.
+/// What the test below runs in a process of its own; by itself it has no form to render.
 #[test]
-#[ignore = "run by no_template_takes_more_than_its_budget"]
 fn child() {
-    let form = std::env::var(FORM).expect("the parent names a form");
+    let Ok(form) = std::env::var(FORM) else {
+        return;
+    };
     let (_, source) = HOSTILE
         .iter()
         .find(|(name, _)| *name == form)
@@ -55,12 +56,7 @@ fn no_template_takes_more_than_its_budget() {
     let mut wrong = Vec::new();
     for (form, _) in HOSTILE {
         let output = Command::new(&program)
-            .args([
-                "tests::bounds::child",
-                "--exact",
-                "--ignored",
-                "--nocapture",
-            ])
+            .args(["tests::bounds::child", "--exact", "--nocapture"])
             .env(FORM, form)
             .output()
             .expect("the child runs");

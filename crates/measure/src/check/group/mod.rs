@@ -11,6 +11,8 @@ pub(crate) mod template;
 pub(crate) mod tensors;
 pub(crate) mod tokenizer;
 
+use gristmill_gguf::Kind;
+
 use super::finding::{Code, Findings};
 use super::subject::Subject;
 use crate::MeasureError;
@@ -53,4 +55,12 @@ fn without_metadata(subject: &Subject) -> Option<&'static str> {
         Some(_) => None,
         None => Some("the file cannot be read"),
     }
+}
+
+/// For groups that look at what a model says.
+fn without_vocabulary(subject: &Subject) -> Option<&'static str> {
+    without_metadata(subject).or(match subject.kind() {
+        Kind::Model | Kind::Vocabulary => None,
+        _ => Some("the file is not a model by itself"),
+    })
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use gristmill_engine::EngineError;
 use gristmill_engine::chat::{ChatTemplate, Clock, Message, RenderInput};
-use gristmill_gguf::{Kind, Metadata};
+use gristmill_gguf::Metadata;
 use gristmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 
-use super::{Group, without_metadata};
+use super::{Group, without_vocabulary};
 use crate::MeasureError;
 use crate::check::finding::{Code, Findings, Place};
 use crate::check::subject::Subject;
@@ -26,7 +26,7 @@ pub(crate) static GROUP: Group = Group {
         &UNKNOWN_TOKEN,
         &TURN_END,
     ],
-    skip,
+    skip: without_vocabulary,
     run,
 };
 
@@ -77,13 +77,6 @@ static TURN_END: Code = Code::warning(
     "the token that closes an answer in the template does not end a generation",
     "answers run on into the next turn: set `tokenizer.ggml.eot_token_id` to that token with `gristmill edit`",
 );
-
-fn skip(subject: &Subject) -> Option<&'static str> {
-    without_metadata(subject).or(match subject.kind() {
-        Kind::Model | Kind::Vocabulary => None,
-        _ => Some("the file is not a model by itself"),
-    })
-}
 
 fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
     let Some(metadata) = subject.metadata() else {

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use gristmill_gguf::{Array, Kind, Metadata, StringArray, Value, ValueType, escape_invalid};
+use gristmill_gguf::{Array, Metadata, StringArray, Value, ValueType, escape_invalid};
 use gristmill_tokenizer::{Attributes, Tokenizer, pre};
 
-use super::{Group, without_metadata};
+use super::{Group, without_vocabulary};
 use crate::MeasureError;
 use crate::check::finding::{Code, Findings, Place};
 use crate::check::subject::Subject;
@@ -38,7 +38,7 @@ pub(crate) static GROUP: Group = Group {
         &UNUSABLE,
         &RETYPED,
     ],
-    skip,
+    skip: without_vocabulary,
     run,
 };
 
@@ -154,13 +154,6 @@ static RETYPED: Code = Code::note(
     "a token that looks like a control token and is not marked as one; engines treat it as one",
     "nothing is to be done; a conversion by a current tool marks it",
 );
-
-fn skip(subject: &Subject) -> Option<&'static str> {
-    without_metadata(subject).or(match subject.kind() {
-        Kind::Model | Kind::Vocabulary => None,
-        _ => Some("the file is not a model by itself"),
-    })
-}
 
 fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
     let Some(metadata) = subject.metadata() else {

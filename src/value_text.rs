@@ -2,11 +2,19 @@
 
 use gristmill_gguf::{Array, Text, Value, escape_invalid};
 
-use super::Extent;
 use crate::display::printable;
 
-/// Characters of a string to show.
+/// Characters of a string to show where nobody asks for more.
 pub const CHARS: usize = 80;
+
+/// How much of a value to show.
+#[derive(Clone, Copy)]
+pub struct Extent {
+    /// Elements of an array.
+    pub n_items: usize,
+    /// Characters of a string.
+    pub n_chars: usize,
+}
 
 /// A value in one line: long strings are cut, long arrays shown from their start.
 pub fn show(value: &Value, extent: Extent) -> String {
@@ -57,8 +65,6 @@ mod tests {
     use super::*;
 
     const EXTENT: Extent = Extent {
-        n_entries: 0,
-        n_tensors: 0,
         n_items: 3,
         n_chars: 5,
     };
