@@ -15,6 +15,7 @@ mod memory;
 mod numbers;
 mod progress;
 mod sizes;
+mod value_json;
 mod value_text;
 mod version;
 

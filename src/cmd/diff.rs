@@ -12,11 +12,14 @@ use serde_json::{Map, Value as Json, json};
 use super::{Invocation, Run};
 use crate::failure::{self, Exit};
 use crate::progress::ByteBar;
+use crate::value_json::shown;
+use crate::value_text::{self, Extent};
 
-/// Characters of a text that are shown.
-const TEXT_CHARS_MAX: usize = 60;
-/// Elements of an array that are shown.
-const ELEMENTS_MAX: usize = 6;
+/// How much of a value is shown.
+const EXTENT: Extent = Extent {
+    n_items: 6,
+    n_chars: 60,
+};
 /// The exit code where two models differ, and where they cannot be compared, as of `diff`.
 const EXIT_DIFFERENT: u8 = 1;
 const EXIT_TROUBLE: u8 = 2;
@@ -166,42 +169,7 @@ fn typed(value: &Value) -> String {
 }
 
 fn plain(value: &Value) -> String {
-    match value {
-        Value::U8(value) => value.to_string(),
-        Value::I8(value) => value.to_string(),
-        Value::U16(value) => value.to_string(),
-        Value::I16(value) => value.to_string(),
-        Value::U32(value) => value.to_string(),
-        Value::I32(value) => value.to_string(),
-        Value::F32(value) => value.to_string(),
-        Value::U64(value) => value.to_string(),
-        Value::I64(value) => value.to_string(),
-        Value::F64(value) => value.to_string(),
-        Value::Bool(value) => value.to_string(),
-        Value::String(text) => {
-            let text = text.to_str_escaped();
-            let short: String = text.chars().take(TEXT_CHARS_MAX).collect();
-            let more = if short.len() < text.len() {
-                format!("… ({} bytes)", text.len())
-            } else {
-                String::new()
-            };
-            format!("{short:?}{more}")
-        }
-        Value::Array(array) => {
-            let shown: Vec<String> = array
-                .iter()
-                .take(ELEMENTS_MAX)
-                .map(|value| plain(&value))
-                .collect();
-            let more = if array.len() > ELEMENTS_MAX {
-                format!(", … ({} elements)", array.len())
-            } else {
-                String::new()
-            };
-            format!("[{}{more}]", shown.join(", "))
-        }
-    }
+    value_text::show(value, EXTENT)
 }
 
 fn of_array(array: &ArrayDiff) -> String {
@@ -328,7 +296,7 @@ fn named(key: &str, name: &str, rest: Json) -> Json {
 }
 
 fn value_json(value: &Value) -> Json {
-    json!({ "type": value.type_name(), "value": plain(value) })
+    shown(value, EXTENT.n_items)
 }
 
 fn shape_json(shape: &Shape) -> Json {

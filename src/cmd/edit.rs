@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use gristmill_convert::Event;
-use gristmill_gguf::edit::{EditOptions, Editor, Outcome, Plan, Way, sha256_of_file};
+use gristmill_gguf::edit::{EditOptions, Editor, Outcome, Plan, Way};
+use gristmill_gguf::sha256_of_file;
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
@@ -83,14 +84,17 @@ impl Run for Edit {
             backup: self.backup,
         };
         let plan = editor.plan(&edits, &options)?;
-        let hash_before = self.hash.then(|| sha256_of_file(plan.path())).transpose()?;
+        let hash_before = self
+            .hash
+            .then(|| sha256_of_file(plan.path(), &mut |_| {}))
+            .transpose()?;
         let outcome = match self.dry_run {
             true => None,
             false => Some(apply(&plan)?),
         };
         let after = outcome.as_ref().filter(|_| self.hash);
         let hash_after = after
-            .map(|outcome| sha256_of_file(&outcome.path))
+            .map(|outcome| sha256_of_file(&outcome.path, &mut |_| {}))
             .transpose()?;
         let report = Report {
             file: &self.file,

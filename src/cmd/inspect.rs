@@ -11,6 +11,7 @@ use gristmill_gguf::{Endian, Metadata, Model};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
+use crate::value_json::Raw;
 use crate::value_text;
 
 /// Arguments of `inspect`.
@@ -157,7 +158,7 @@ fn get(metadata: &Metadata, key: &str, out: &mut impl Write) -> anyhow::Result<(
         }
         Some(text) => out.write_all(text.as_bytes())?,
         None => {
-            serde_json::to_writer(&mut *out, &json::Raw(found))?;
+            serde_json::to_writer(&mut *out, &Raw(found))?;
             writeln!(out)?;
         }
     }

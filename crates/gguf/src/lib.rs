@@ -51,6 +51,7 @@ pub use file::{File, Survey};
 pub use file_type::FileType;
 pub use hash::{
     FILE_SHA256, FileHash, HashKind, HashOptions, HashReport, Manifest, Outcome, TensorHash, hash,
+    sha256_of_file,
 };
 pub use kind::Kind;
 pub use mapping::Mapping;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use sha2::Digest as _;
+use gristmill_gguf::sha256_of_file;
 
 use crate::PipelineError;
 
@@ -60,24 +60,8 @@ pub struct FileHash {
 
 /// Size and hash of a file, read once.
 pub fn hash_file(path: &Path) -> Result<FileHash, PipelineError> {
-    let error = |source| PipelineError::io(path, source);
-    let mut file = File::open(path).map_err(error)?;
-    let mut hasher = sha2::Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
     let mut bytes = 0;
-    loop {
-        let n = file.read(&mut buffer).map_err(error)?;
-        if n == 0 {
-            break;
-        }
-        bytes += n as u64;
-        hasher.update(&buffer[..n]);
-    }
-    let sha256 = hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let sha256 = sha256_of_file(path, &mut |n| bytes += n)?;
     Ok(FileHash {
         file: file_name(path),
         bytes,

@@ -2,7 +2,7 @@
 
 use gristmill_gguf::edit::{value_of, value_type_of};
 use gristmill_gguf::{Array, Value, ValueType};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 /// The value that a JSON value means for a key that has `existing`. An object says its type itself:
 /// `{"type": "UINT32", "value": 5}`, or `{"type": "ARRAY", "element_type": "STRING", "value": […]}`.
@@ -104,40 +104,6 @@ fn push(array: &mut Array, value: Value) {
         (Array::I64(items), Value::I64(value)) => items.push(value),
         (Array::F64(items), Value::F64(value)) => items.push(value),
         _ => {}
-    }
-}
-
-/// A value for a report: arrays by their length and first elements.
-pub fn shown(value: &Value, n_items: usize) -> Json {
-    match value {
-        Value::Array(array) => json!({
-            "type": "ARRAY",
-            "element_type": array.element_type().name(),
-            "length": array.len(),
-            "preview": array.iter().take(n_items).map(|item| bare(&item)).collect::<Vec<_>>(),
-        }),
-        scalar => json!({ "type": scalar.value_type().name(), "value": bare(scalar) }),
-    }
-}
-
-fn bare(value: &Value) -> Json {
-    match value {
-        Value::U8(value) => json!(value),
-        Value::I8(value) => json!(value),
-        Value::U16(value) => json!(value),
-        Value::I16(value) => json!(value),
-        Value::U32(value) => json!(value),
-        Value::I32(value) => json!(value),
-        Value::U64(value) => json!(value),
-        Value::I64(value) => json!(value),
-        // JSON has no infinities and no NaN.
-        Value::F32(value) if !value.is_finite() => json!(value.to_string()),
-        Value::F64(value) if !value.is_finite() => json!(value.to_string()),
-        Value::F32(value) => json!(value),
-        Value::F64(value) => json!(value),
-        Value::Bool(value) => json!(value),
-        Value::String(text) => json!(text.to_str_escaped()),
-        Value::Array(_) => Json::Null,
     }
 }
 

@@ -7,8 +7,8 @@ use gristmill_gguf::Value;
 use gristmill_gguf::edit::{Change, Outcome, Plan, Way};
 use serde_json::{Value as Json, json};
 
-use super::json::shown;
 use crate::display::printable;
+use crate::value_json::shown;
 use crate::value_text::{Extent, show};
 
 /// How much of a value to show.

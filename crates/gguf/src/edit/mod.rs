@@ -28,7 +28,6 @@ mod undo;
 
 use crate::value::Value;
 
-pub use digest::sha256_of_file;
 pub use draft::Change;
 pub(crate) use lock::Settled;
 pub use plan::{EditOptions, Editor, Outcome, Plan, Way};

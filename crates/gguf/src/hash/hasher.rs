@@ -1,8 +1,13 @@
 //! The hash functions, by the names that manifests use.
 
+use std::io::Read as _;
+use std::path::Path;
+
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh64::Xxh64;
+
+use crate::error::{Error, Result};
 
 /// A hash function over tensor data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +94,28 @@ impl Hasher {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+/// The SHA-256 of a whole file of any kind, in hexadecimal. Every byte is read, and `told` of each piece how many bytes it
+/// had.
+///
+/// # Errors
+/// [`Error::NotFound`](crate::Error::NotFound), [`Error::Io`](crate::Error::Io).
+pub fn sha256_of_file(path: &Path, told: &mut dyn FnMut(u64)) -> Result<String> {
+    let error = |source| Error::io(path, "read the file", source);
+    let mut file = std::fs::File::open(path).map_err(error)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).map_err(error)? {
+            0 => return Ok(hexadecimal(&hasher.finalize())),
+            n => {
+                hasher.update(&buffer[..n]);
+                told(n as u64);
+            }
+        }
+    }
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

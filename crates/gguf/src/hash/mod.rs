@@ -17,7 +17,8 @@ use crate::source::{PIECE_BYTES, Source};
 
 use hasher::Hasher;
 
-pub use hasher::HashKind;
+pub(crate) use hasher::hexadecimal;
+pub use hasher::{HashKind, sha256_of_file};
 pub use manifest::{FILE_SHA256, Manifest, Outcome};
 
 /// What to hash.

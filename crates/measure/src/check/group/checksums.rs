@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::Path;
 
-use sha2::Digest as _;
+use gristmill_gguf::sha256_of_file;
 
 use super::Group;
 use crate::MeasureError;
@@ -82,7 +82,7 @@ fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
             });
         };
         // A file that cannot be read is reported by the group `structure`.
-        let Ok(found) = sha256(path, &mut told) else {
+        let Ok(found) = sha256_of_file(path, &mut told) else {
             continue;
         };
         if found == entry.sha256 {
@@ -205,26 +205,6 @@ fn of_manifest(text: &str) -> Result<HashMap<String, Entry>, String> {
         return Err("no file with its sha256 is in it".to_owned());
     }
     Ok(entries)
-}
-
-fn sha256(path: &Path, told: &mut dyn FnMut(u64)) -> std::io::Result<String> {
-    let mut file = std::fs::File::open(path)?;
-    let mut hasher = sha2::Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            break;
-        }
-        hasher.update(&buffer[..n]);
-        told(n as u64);
-    }
-    let digits = hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok(digits)
 }
 
 #[cfg(test)]
