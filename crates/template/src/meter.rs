@@ -17,10 +17,22 @@ const SCANNED_PER_STEP: usize = 16;
 /// How deep evaluation may nest: expressions in expressions, blocks in blocks, macros in macros.
 pub(crate) const MAX_DEPTH: usize = 600;
 
+/// Bytes of the stack that evaluation may take, whatever the compiler made of a level: below the 2 MiB that threads
+/// have, with room for what the last level calls.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Where the stack is now, about.
+fn stack_address() -> usize {
+    let here = 0u8;
+    (&raw const here).addr()
+}
+
 /// What is left of the budget.
 #[derive(Debug)]
 pub(crate) struct Meter {
     depth: Cell<usize>,
+    /// Where the stack was when the rendering began.
+    stack: usize,
     steps: Cell<u64>,
     steps_limit: Cell<u64>,
     bytes: Cell<usize>,
@@ -32,6 +44,7 @@ impl Meter {
     pub fn new(steps: u64) -> Rc<Self> {
         Rc::new(Meter {
             depth: Cell::new(0),
+            stack: stack_address(),
             steps: Cell::new(0),
             steps_limit: Cell::new(steps),
             bytes: Cell::new(0),
@@ -65,11 +78,11 @@ impl Meter {
     /// has ended.
     pub fn nested<T>(&self, part: impl FnOnce() -> Result<T>) -> Result<T> {
         let depth = self.depth.get() + 1;
-        if depth > MAX_DEPTH {
+        if depth > MAX_DEPTH || self.stack.abs_diff(stack_address()) > STACK_BYTES {
             return Err(TemplateError::Depth {
                 line: 0,
                 what: "calls are",
-                limit: MAX_DEPTH,
+                limit: depth - 1,
             });
         }
         self.depth.set(depth);
