@@ -42,7 +42,9 @@ fn weights(ty: TensorType, n: usize, n_rows: usize) -> Vec<u8> {
         .map(|i| ((i * 2_654_435_761) % 1000) as f32 / 500.0 - 1.0)
         .collect();
     let mut row = vec![0; n / ty.block_len() * ty.block_bytes()];
-    if let Err(error) = ty.encode(&x, n, None, &mut row) {
+    let ones = vec![1.0; n];
+    let importance = ty.needs_importance().then_some(&ones[..]);
+    if let Err(error) = ty.encode(&x, n, importance, &mut row) {
         println!("{ty}: {error}");
     }
     row.repeat(n_rows)

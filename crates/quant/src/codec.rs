@@ -18,7 +18,8 @@ pub trait Block: Pod {
 
 /// A block type that values can be turned into.
 pub trait Encode: Block {
-    /// Encodes one row. `x` has `blocks.len() * LEN` elements, `importance` as many where it is given.
+    /// Encodes one row. `x` has `blocks.len() * LEN` elements, `importance` as many where it is given: always, for a
+    /// type that [needs](crate::TensorType::needs_importance) it.
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]);
 }
 
@@ -35,6 +36,8 @@ pub(crate) trait Dot: Block {
 pub(crate) struct Codec {
     pub decode: fn(&[u8], &mut [f32]),
     pub encode: Option<EncodeRows>,
+    /// Whether `encode` can do nothing without an importance matrix.
+    pub needs_importance: bool,
     pub dot: Option<DotRows>,
     /// Index of the first block with a non-finite scale.
     pub first_non_finite: fn(&[u8]) -> Option<usize>,
@@ -52,6 +55,7 @@ impl Codec {
         Codec {
             decode: decode_blocks::<B>,
             encode: None,
+            needs_importance: false,
             dot: None,
             first_non_finite: first_non_finite::<B>,
         }

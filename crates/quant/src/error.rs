@@ -40,6 +40,12 @@ pub enum QuantError {
         /// The length it has.
         found: usize,
     },
+    /// A type that cannot be written without an importance matrix, and there is none.
+    #[error("tensor type {ty} can only be written with an importance matrix")]
+    NeedsImportance {
+        /// The type asked for.
+        ty: TensorType,
+    },
     /// A NaN or an infinity among the scales (or values) of a block.
     #[error(
         "quantized data validation failed: {ty} block {block} holds a number that is not finite"

@@ -219,6 +219,16 @@ impl TensorType {
             .is_some_and(|codec| codec.encode.is_some())
     }
 
+    /// Whether [`encode`](Self::encode) refuses to work without an importance matrix: with so few levels, the search for
+    /// the best ones has no meaning unless it is known which elements matter. To be asked before any output is opened.
+    /// The other types take an importance matrix or leave it.
+    pub fn needs_importance(self) -> bool {
+        self.0
+            .codec
+            .as_ref()
+            .is_some_and(|codec| codec.needs_importance)
+    }
+
     /// The layout that activations take in a dot product with this type.
     pub const fn activation(self) -> Option<TensorType> {
         self.0.activation
@@ -236,7 +246,8 @@ impl TensorType {
     }
 
     /// Encodes whole rows of `row_len` elements. `importance` holds one weight per column, shared by all rows;
-    /// a type whose search takes none ignores it. Non-finite input never panics; see [`validate`](Self::validate).
+    /// a type whose search takes none ignores it, and one that [needs](Self::needs_importance) it refuses to work without.
+    /// Non-finite input never panics; see [`validate`](Self::validate).
     ///
     /// # Errors
     /// Those of [`check_encode`](Self::check_encode).
@@ -255,7 +266,7 @@ impl TensorType {
     /// Checks what [`encode`](Self::encode) checks, and returns the encoder.
     ///
     /// # Errors
-    /// `NoCodec`, `RowLength`, or `Length` when a buffer does not fit the rows.
+    /// `NoCodec`, `RowLength`, `NeedsImportance`, or `Length` when a buffer does not fit the rows.
     pub fn check_encode(
         self,
         x: &[f32],
@@ -276,6 +287,9 @@ impl TensorType {
                 expected: row_len,
                 found: x.len(),
             });
+        }
+        if importance.is_none() && self.needs_importance() {
+            return Err(QuantError::NeedsImportance { ty: self });
         }
         if let Some(importance) = importance
             && importance.len() != row_len

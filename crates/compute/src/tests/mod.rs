@@ -57,7 +57,9 @@ fn tensor(
     let shape = shape(dims);
     let row_bytes = ty.row_bytes(dims[0] as u64).expect("whole blocks") as usize;
     let mut bytes = vec![0xAA; OFFSET + row_bytes * shape.n_rows()];
-    ty.encode(x, dims[0], None, &mut bytes[OFFSET..])
+    let ones = vec![1.0; dims[0]];
+    let importance = ty.needs_importance().then_some(&ones[..]);
+    ty.encode(x, dims[0], importance, &mut bytes[OFFSET..])
         .expect("encodes");
     let buffer = backend.import(Arc::new(bytes)).expect("memory");
     Tensor {

@@ -193,7 +193,9 @@ fn products_of_all_types() {
             let weight = tensor(&*backend, 0, ty, &[n, n_rows], &w);
             let found = on_rows(&backend, [&x[..n], &x[n..]], |g, x| g.matmul(&weight, x));
             let mut bytes = vec![0; ty.row_bytes(n as u64).expect("whole") as usize * n_rows];
-            ty.encode(&w, n, None, &mut bytes).expect("encodes");
+            let ones = vec![1.0; n];
+            let importance = ty.needs_importance().then_some(&ones[..]);
+            ty.encode(&w, n, importance, &mut bytes).expect("encodes");
             let mut decoded = vec![0.0; w.len()];
             ty.decode(&bytes, &mut decoded).expect("decodes");
             let dot = |w: &[f32], x: &[f32]| {

@@ -15,7 +15,9 @@ fn types() -> impl Iterator<Item = TensorType> {
 pub(crate) fn random_rows(ty: TensorType, n: usize, n_rows: usize, random: &mut Random) -> Vec<u8> {
     if ty.can_encode() {
         let mut bytes = vec![0; ty.row_bytes(n as u64).unwrap() as usize * n_rows];
-        ty.encode(&random.floats(n * n_rows), n, None, &mut bytes)
+        let ones = vec![1.0; n];
+        let importance = ty.needs_importance().then_some(&ones[..]);
+        ty.encode(&random.floats(n * n_rows), n, importance, &mut bytes)
             .unwrap();
         return bytes;
     }
