@@ -21,6 +21,7 @@ mod faults;
 mod file;
 mod file_type;
 mod hash;
+mod imatrix;
 mod kind;
 pub mod limits;
 mod mapping;
@@ -30,6 +31,7 @@ mod model;
 mod output;
 mod parallel;
 mod parse;
+mod resumable;
 mod shard_writer;
 mod shards;
 mod source;
@@ -53,6 +55,7 @@ pub use hash::{
     FILE_SHA256, FileHash, HashKind, HashOptions, HashReport, Manifest, Outcome, TensorHash, hash,
     sha256_of_file,
 };
+pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm, LegacyLoss};
 pub use kind::Kind;
 pub use mapping::Mapping;
 pub use merge::{MergeOptions, MergeReport, merge};
@@ -62,6 +65,7 @@ pub use output::{
     OutputFile, PartialPath, StagedFile, WriteOptions, check_target, remove_partial_outputs,
     same_file,
 };
+pub use resumable::ResumableWriter;
 pub use shard_writer::{ShardKeys, ShardLimits, ShardPlan, ShardWriter};
 pub use shards::{shard_file_name, shard_prefix};
 pub use split::{SplitFile, SplitOptions, SplitReport, split};

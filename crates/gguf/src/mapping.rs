@@ -61,6 +61,28 @@ impl Mapping {
         }
     }
 
+    /// Tells the system that the bytes of a range will not be needed for a while, so that it may use their memory for
+    /// something else. They stay as they are: the next read brings them back from the file.
+    pub fn release(&self, range: std::ops::Range<usize>) {
+        #[cfg(unix)]
+        if let Region::Mapped(map) = &self.0
+            && range.start < range.end
+            && range.end <= map.len()
+        {
+            // SAFETY: the map is a read-only view of a file, so dropping its pages loses nothing: a read loads the same
+            // bytes again. A refusal changes nothing.
+            let _ = unsafe {
+                map.unchecked_advise_range(
+                    memmap2::UncheckedAdvice::DontNeed,
+                    range.start,
+                    range.end - range.start,
+                )
+            };
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
     /// Whether the bytes are those of a file, loaded on demand by the system, rather than memory of
     /// this process.
     pub fn is_mapped(&self) -> bool {

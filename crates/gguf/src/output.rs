@@ -50,13 +50,16 @@ pub struct OutputFile {
     staged: StagedFile,
 }
 
-/// A complete file under its temporary name. Dropped before it is committed, it leaves nothing behind.
+/// A complete file under its temporary name. Dropped before it is committed, it leaves nothing behind (unless it is to be
+/// continued).
 #[derive(Debug)]
 pub struct StagedFile {
     path: PathBuf,
     temporary: PathBuf,
     force: bool,
     committed: bool,
+    /// Whether it stays when it is dropped before it is committed.
+    kept: bool,
 }
 
 /// The temporary files of this process, so that an interrupt can remove them.
@@ -213,6 +216,7 @@ impl OutputFile {
             temporary,
             force: options.force,
             committed: false,
+            kept: false,
         };
         Ok(OutputFile { file, staged })
     }
@@ -242,6 +246,17 @@ impl OutputFile {
 }
 
 impl StagedFile {
+    /// A complete file that stays where it is as long as it is not committed.
+    pub(crate) fn kept(path: &Path, temporary: &Path, force: bool) -> StagedFile {
+        StagedFile {
+            path: path.to_owned(),
+            temporary: temporary.to_owned(),
+            force,
+            committed: false,
+            kept: true,
+        }
+    }
+
     /// Gives the file its name.
     pub fn commit(self) -> Result<()> {
         commit_all(vec![self])
@@ -296,7 +311,7 @@ pub(crate) fn commit_all(mut files: Vec<StagedFile>) -> Result<()> {
 
 impl Drop for StagedFile {
     fn drop(&mut self) {
-        if !self.committed {
+        if !self.committed && !self.kept {
             let mut partial = partial();
             partial.paths.retain(|path| *path != self.temporary);
             // Gone already after an interrupt; and there is nobody to tell of another failure.

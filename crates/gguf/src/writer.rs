@@ -196,7 +196,7 @@ impl Writer {
 }
 
 /// Alignment, size of each tensor, everything before the data, and size of the file.
-fn layout(
+pub(crate) fn layout(
     path: &Path,
     metadata: &Metadata,
     tensors: &[TensorPlan],

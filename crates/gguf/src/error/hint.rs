@@ -111,7 +111,16 @@ fn other_purpose(error: &Error) -> Option<&'static str> {
             "use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`"
         }
         Error::ImatrixNotModel { .. } => {
-            "name the model's file here; quantizing with an importance matrix is not supported yet"
+            "name the model's file here; `gristmill quantize --imatrix` takes an importance matrix"
+        }
+        Error::Resume { .. } => {
+            "repeat the interrupted command as it was; or remove this file and the .partial file beside it, to begin anew"
+        }
+        Error::NotImatrix { .. } => {
+            "name the file that `llama-imatrix` wrote for this model (imatrix.gguf, or an older .dat)"
+        }
+        Error::BadImatrix { .. } => {
+            "the file is damaged, or its collection went wrong: make the importance matrix again"
         }
         Error::AdapterNotModel { .. } => {
             "name the base model's file here; adapters are not supported yet"

@@ -416,6 +416,32 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A file that is no importance matrix where one is needed.
+    #[error("{}: not an importance matrix: {reason}", .path.display())]
+    NotImatrix {
+        /// The file.
+        path: PathBuf,
+        /// What gave it away.
+        reason: String,
+    },
+    /// Importance data that no collector writes.
+    #[error("{}: the importance data of tensor {tensor:?} cannot be used: {reason}", .path.display())]
+    BadImatrix {
+        /// The file.
+        path: PathBuf,
+        /// The tensor of the model.
+        tensor: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// What an interrupted run left cannot be continued.
+    #[error("{}: cannot go on from here: {reason}", .path.display())]
+    Resume {
+        /// The journal.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// An adapter where a model is needed.
     #[error("{}: is an adapter (LoRA), not a model", .path.display())]
     AdapterNotModel {
@@ -753,6 +779,7 @@ impl Error {
                 Some(path)
             }
             ProjectorNotModel { path } | ControlVectorNotModel { path } => Some(path),
+            NotImatrix { path, .. } | BadImatrix { path, .. } | Resume { path, .. } => Some(path),
             OutputExists { path } | OutputIsInput { path, .. } | NoFolder { path, .. } => {
                 Some(path)
             }

@@ -26,11 +26,14 @@ pub fn errors() -> Vec<(&'static str, Error)> {
 /// the test that asks for each.
 pub const ELSEWHERE: &[(&str, &str)] = &[
     ("BadEdit", EDITING),
+    ("BadImatrix", include_str!("../imatrix.rs")),
     ("Busy", EDITS_CUT_SHORT),
     ("ChangedMeanwhile", EDITS_CUT_SHORT),
     ("DangerousEdit", EDITING),
     ("Interrupted", include_str!("../../interrupt.rs")),
     ("NotFirstShard", EDITING),
+    ("NotImatrix", include_str!("../imatrix.rs")),
+    ("Resume", include_str!("../resuming.rs")),
     ("UnfinishedEdit", EDITS_CUT_SHORT),
     ("Unrestored", EDITS_CUT_SHORT),
     ("WriteProtected", EDITING),

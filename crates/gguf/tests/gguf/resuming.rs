@@ -1,0 +1,219 @@
+//! Outputs that a later run continues: stopped anywhere, damaged anywhere, the finished file is the same.
+
+use std::path::{Path, PathBuf};
+
+use gristmill_gguf::{
+    Error, Metadata, ResumableWriter, ShardKeys, ShardPlan, ShardWriter, TensorPlan, WriteOptions,
+};
+use gristmill_quant::{F32, I8};
+
+fn plan(prefix: &Path, n_shards: usize) -> Vec<ShardPlan> {
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "llama");
+    let tensors: Vec<TensorPlan> = (0..5)
+        .map(|index| TensorPlan {
+            name: format!("blk.{index}.attn_q.weight"),
+            dims: vec![7 + index],
+            ty: if index % 2 == 0 { F32 } else { I8 },
+        })
+        .collect();
+    match n_shards {
+        1 => ShardPlan::single(&prefix.with_extension("gguf"), metadata, tensors),
+        _ => ShardPlan::set(
+            prefix,
+            &metadata,
+            &tensors,
+            &[0..0, 0..2, 2..5],
+            ShardKeys::CountBeforeTensors,
+        )
+        .expect("three shards are few"),
+    }
+}
+
+/// The data of a tensor.
+fn data(tensor: &TensorPlan) -> Vec<u8> {
+    let n = tensor.dims[0] as usize * tensor.ty.block_bytes();
+    (0..n)
+        .map(|i| (i * 7 + tensor.dims[0] as usize) as u8)
+        .collect()
+}
+
+fn tensors(plan: &[ShardPlan]) -> Vec<TensorPlan> {
+    plan.iter()
+        .flat_map(|shard| shard.tensors.clone())
+        .collect()
+}
+
+/// Writes from where the writer stands, and stops before tensor `end`, in the middle of it.
+fn go_on(writer: &mut ResumableWriter, plan: &[ShardPlan], end: usize) {
+    let tensors = tensors(plan);
+    for (index, tensor) in tensors.iter().enumerate().skip(writer.done().len()) {
+        let data = data(tensor);
+        if index == end {
+            writer.write(&data[..3]).expect("it is its turn");
+            return;
+        }
+        writer.write(&data[..2]).expect("it is its turn");
+        writer.write(&data[2..]).expect("it is its turn");
+        writer
+            .finish_tensor(&format!("note {index}"))
+            .expect("it is complete");
+    }
+}
+
+fn files(plan: &[ShardPlan]) -> Vec<Vec<u8>> {
+    let read = |shard: &ShardPlan| std::fs::read(&shard.path).expect("it is there");
+    plan.iter().map(read).collect()
+}
+
+/// What a writer that is not interrupted writes.
+fn expected(folder: &Path, n_shards: usize) -> Vec<Vec<u8>> {
+    let plan = plan(&folder.join("whole"), n_shards);
+    let mut writer =
+        ShardWriter::create(plan.clone(), &WriteOptions::default()).expect("it is writable");
+    for tensor in tensors(&plan) {
+        writer
+            .write_tensor(&tensor.name, &data(&tensor))
+            .expect("it is its turn");
+    }
+    writer.finish().expect("the disk has room");
+    files(&plan)
+}
+
+fn open(plan: &[ShardPlan], description: &str) -> Result<ResumableWriter, Error> {
+    ResumableWriter::open(plan, &WriteOptions::default(), description)
+}
+
+#[test]
+fn stopped_anywhere_the_files_are_the_same() {
+    for n_shards in [1, 3] {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let expected = expected(folder.path(), n_shards);
+        for stop in 0..5 {
+            let plan = plan(&folder.path().join(format!("stop{stop}")), n_shards);
+            go_on(
+                &mut open(&plan, "x").expect("nothing is there"),
+                &plan,
+                stop,
+            );
+            assert!(plan.iter().all(|shard| !shard.path.exists()));
+            let mut writer = open(&plan, "x").expect("it goes on");
+            let notes: Vec<String> = (0..stop).map(|index| format!("note {index}")).collect();
+            assert_eq!(writer.done(), notes);
+            go_on(&mut writer, &plan, 5);
+            writer.finish().expect("it is complete");
+            assert_eq!(files(&plan), expected, "{n_shards} {stop}");
+        }
+        let left = std::fs::read_dir(folder.path())
+            .expect("it is there")
+            .flatten();
+        let names: Vec<String> = left
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        assert!(
+            names.iter().all(|name| name.ends_with(".gguf")),
+            "{names:?}"
+        );
+    }
+}
+
+fn partial(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().expect("it has a name").to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+#[test]
+fn damage_is_found_and_written_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let expected = expected(folder.path(), 1);
+    let plan = plan(&folder.path().join("out"), 1);
+    let file = partial(&plan[0].path, ".partial");
+    let mut writer = open(&plan, "x").expect("nothing is there");
+    go_on(&mut writer, &plan, 4);
+    drop(writer);
+    let whole = std::fs::read(&file).expect("it is there");
+    // The third tensor is damaged: two remain.
+    let journal = std::fs::read(partial(&plan[0].path, ".resume")).expect("it is there");
+    let data_start = expected[0].len() - 5 * 32 - 32;
+    for (bytes, n_done) in [
+        (whole.clone(), 4),
+        (whole[..whole.len() / 2].to_vec(), 0),
+        (Vec::new(), 0),
+        (
+            {
+                let mut damaged = whole.clone();
+                damaged[data_start + 70] ^= 1;
+                damaged
+            },
+            2,
+        ),
+        (
+            {
+                let mut damaged = whole.clone();
+                damaged[30] ^= 1;
+                damaged
+            },
+            0,
+        ),
+    ] {
+        std::fs::write(&file, &bytes).expect("it is writable");
+        std::fs::write(partial(&plan[0].path, ".resume"), &journal).expect("it is writable");
+        let mut writer = open(&plan, "x").expect("it goes on");
+        assert!(
+            writer.done().len() <= n_done,
+            "{} {n_done}",
+            writer.done().len()
+        );
+        go_on(&mut writer, &plan, 5);
+        writer.finish().expect("it is complete");
+        assert_eq!(files(&plan), expected);
+        std::fs::remove_file(&plan[0].path).expect("it is there");
+    }
+}
+
+#[test]
+fn another_run_is_not_continued() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let plan = plan(&folder.path().join("out"), 1);
+    let mut writer = open(&plan, "x").expect("nothing is there");
+    go_on(&mut writer, &plan, 2);
+    let error = open(&plan, "x").expect_err("the first one still writes");
+    assert!(
+        error
+            .to_string()
+            .contains("another run is writing this output"),
+        "{error}"
+    );
+    drop(writer);
+    let error = open(&plan, "y").expect_err("it is another run");
+    assert!(
+        error.to_string().contains("another source, type or option"),
+        "{error}"
+    );
+    assert!(error.hint().is_some());
+    let journal = partial(&plan[0].path, ".resume");
+    for foreign in [&b"hello"[..], b"\xff\xfe", &[b'a'; 1 << 20]] {
+        std::fs::write(&journal, foreign).expect("it is writable");
+        assert!(matches!(open(&plan, "x"), Err(Error::Resume { .. })));
+    }
+    // Lines that were never written.
+    std::fs::remove_file(&journal).expect("it is there");
+    drop(open(&plan, "x").expect("nothing is there"));
+    let mut text = std::fs::read(&journal).expect("it is there");
+    text.extend(b"no line\n0123 x\n\n\n");
+    std::fs::write(&journal, text).expect("it is writable");
+    assert!(open(&plan, "x").expect("it begins anew").done().is_empty());
+}
+
+#[test]
+fn too_much_and_too_little_data() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let plan = plan(&folder.path().join("out"), 1);
+    let mut writer = open(&plan, "x").expect("nothing is there");
+    assert!(writer.finish_tensor("").is_err() && writer.write(&[0; 29]).is_err());
+    writer.write(&[0; 28]).expect("it is its turn");
+    writer.finish_tensor("two\nlines").expect("it is complete");
+    assert_eq!(writer.done(), ["two"]);
+    assert!(matches!(writer.finish(), Err(Error::PlanMismatch { .. })));
+}
