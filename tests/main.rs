@@ -2,6 +2,9 @@
 
 #[path = "main/arguments.rs"]
 mod arguments;
+#[path = "../crates/gguf/tests/gguf/bytes.rs"]
+#[allow(dead_code)]
+mod bytes;
 #[path = "main/check.rs"]
 mod check;
 #[path = "main/containers.rs"]
@@ -18,6 +21,10 @@ mod golden;
 mod harness;
 #[path = "main/inspect.rs"]
 mod inspect;
+#[path = "main/interrupted.rs"]
+mod interrupted;
+#[path = "main/known_holes.rs"]
+mod known_holes;
 #[path = "main/pipeline.rs"]
 mod pipeline;
 #[path = "main/real.rs"]

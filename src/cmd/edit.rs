@@ -3,6 +3,7 @@
 mod json;
 mod report;
 mod request;
+mod template;
 
 use std::path::PathBuf;
 
@@ -37,7 +38,8 @@ pub struct Edit {
     /// Show what would change, and how, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Allow edits that can make the model useless, replace an existing output, and write to a write-protected file
+    /// Allow edits that can make the model useless and templates that do not compile, replace an existing output, and
+    /// write to a write-protected file
     #[arg(long)]
     force: bool,
     /// Print the SHA-256 of the whole file too, before and after; this reads every byte of it
@@ -84,6 +86,7 @@ impl Run for Edit {
             backup: self.backup,
         };
         let plan = editor.plan(&edits, &options)?;
+        template::check(&plan, self.force)?;
         let hash_before = self
             .hash
             .then(|| sha256_of_file(plan.path(), &mut |_| {}))

@@ -1,17 +1,15 @@
 //! Splitting, merging, turning, hashing and comparing files through the binary.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use gristmill_gguf::{File, Metadata, TensorPlan, WriteOptions, Writer};
 use gristmill_quant::{F32, Q4_0};
 use insta::assert_snapshot;
 
 use crate::harness::Workplace;
-use crate::small_disk::SmallDisk;
 
 /// A model of `n_tensors` tensors, F32 and Q4_0 in turn, of `n_rows` rows of 64 elements.
-fn model(place: &Workplace, name: &str, n_tensors: u64, n_rows: u64) -> PathBuf {
+pub fn model(place: &Workplace, name: &str, n_tensors: u64, n_rows: u64) -> PathBuf {
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", "llama");
     metadata.set("general.name", "Little");
@@ -43,7 +41,7 @@ fn model(place: &Workplace, name: &str, n_tensors: u64, n_rows: u64) -> PathBuf 
     path
 }
 
-fn read(place: &Workplace, name: &str) -> Vec<u8> {
+pub fn read(place: &Workplace, name: &str) -> Vec<u8> {
     std::fs::read(place.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -528,132 +526,4 @@ fn golden_files_split_as_the_reference_splits_them() {
         }
     }
     gristmill_golden::compared(SHARDS.len(), "split sets");
-}
-
-/// How often each command is killed.
-fn n_kills() -> u32 {
-    let asked = std::env::var("GRISTMILL_KILLS").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(20)
-}
-
-/// Starts a command line and sends a signal after a while. Whether that ended it.
-fn stopped(place: &Workplace, line: &str, after: Duration, signal: &str) -> bool {
-    let words: Vec<&str> = line.split(' ').collect();
-    let mut child = place
-        .command(words[0])
-        .args(&words[1..])
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("the binary starts");
-    std::thread::sleep(after);
-    let _ = std::process::Command::new("kill")
-        .args([signal, &child.id().to_string()])
-        .stderr(std::process::Stdio::null())
-        .status();
-    let status = child.wait().expect("it has ended");
-    !status.success()
-}
-
-#[test]
-fn killed_at_any_moment_inputs_are_intact_and_no_output_is_partial() {
-    let place = Workplace::new();
-    model(&place, "model.gguf", 12, 8192);
-    let prepared = place.run("gristmill split --split-max-tensors 3 model.gguf in");
-    assert!(prepared.starts_with("exit: 0"), "{prepared}");
-    let inputs: Vec<(String, Vec<u8>)> = place
-        .files()
-        .into_iter()
-        .map(|name| (name.clone(), read(&place, &name)))
-        .collect();
-    let lines = [
-        "gristmill split --split-max-tensors 3 model.gguf out",
-        "gristmill merge in-00003-of-00004.gguf out.gguf",
-        "gristmill endian model.gguf out.gguf big",
-    ];
-    let mut state = 12345u64;
-    for line in lines {
-        let started = Instant::now();
-        let outcome = place.run(line);
-        let whole = started.elapsed();
-        assert!(outcome.starts_with("exit: 0"), "{outcome}");
-        let expected: Vec<(String, Vec<u8>)> = outputs(&place)
-            .into_iter()
-            .map(|name| (name.clone(), read(&place, &name)))
-            .collect();
-        clean(&place);
-        let mut n_midway = 0;
-        for round in 0..n_kills() {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let share = (state >> 40) as f64 / (1u64 << 24) as f64;
-            // Every fourth time Ctrl-C, after which nothing at all is left.
-            let signal = if round % 4 == 3 { "-INT" } else { "-KILL" };
-            n_midway += u32::from(stopped(&place, line, whole.mul_f64(share), signal));
-            for (name, bytes) in &inputs {
-                assert!(read(&place, name) == *bytes, "{line}: {name} was changed");
-            }
-            let there = outputs(&place);
-            for name in &there {
-                let whole = expected.iter().find(|(expected, _)| expected == name);
-                let (_, bytes) = whole.unwrap_or_else(|| panic!("{line}: left {name}"));
-                assert!(read(&place, name) == *bytes, "{line}: {name} is partial");
-            }
-            let n_parts = place
-                .files()
-                .iter()
-                .filter(|name| name.ends_with(".part"))
-                .count();
-            // Before its handler stands, Ctrl-C is a kill, but nothing is begun by then either.
-            assert!(signal == "-KILL" || n_parts == 0, "{line}: left a part");
-            // A set without its first file is whole to nobody.
-            assert!(
-                there.len() == expected.len() || !there.contains(&expected[0].0),
-                "{line}: left {there:?}"
-            );
-            clean(&place);
-        }
-        println!("{line}: stopped midway {n_midway} of {} times", n_kills());
-    }
-}
-
-/// The outputs of a run that have their final names.
-fn outputs(place: &Workplace) -> Vec<String> {
-    let files = place.files().into_iter();
-    files
-        .filter(|name| name.starts_with("out") && !name.ends_with(".part"))
-        .collect()
-}
-
-fn clean(place: &Workplace) {
-    for name in place.files().iter().filter(|name| name.starts_with("out")) {
-        std::fs::remove_file(place.path(name)).expect("it is there");
-    }
-}
-
-#[test]
-fn b41_a_full_disk_is_told_of_and_left_clean() {
-    let place = Workplace::new();
-    let model = model(&place, "model.gguf", 12, 2048);
-    place.run("gristmill split --split-max-tensors 3 model.gguf in");
-    let disk = place.path("disk");
-    let Some(_mounted) = SmallDisk::mount(&disk, 2) else {
-        return;
-    };
-    assert!(model.metadata().is_ok_and(|about| about.len() > 2 << 20));
-    for line in [
-        "gristmill split --split-max-tensors 3 model.gguf disk/out",
-        "gristmill merge in-00001-of-00004.gguf disk/out.gguf",
-        "gristmill endian model.gguf disk/out.gguf big",
-    ] {
-        let outcome = place.run(line);
-        assert!(outcome.starts_with("exit: 1"), "{line}\n{outcome}");
-        assert!(
-            outcome.contains("but the disk has") && outcome.contains("hint: free some space"),
-            "{outcome}"
-        );
-        let left = std::fs::read_dir(&disk).expect("it can be read").count();
-        assert_eq!(left, 0, "{line}");
-    }
 }

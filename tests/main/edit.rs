@@ -10,6 +10,7 @@ use gristmill_gguf::{File, Metadata, TensorPlan, Value, WriteOptions, Writer};
 use insta::assert_snapshot;
 
 use crate::harness::Workplace;
+use crate::interrupted::n_kills;
 
 /// A small model with a vocabulary, and room for edits.
 fn small(place: &Workplace) -> PathBuf {
@@ -222,6 +223,57 @@ fn what_cannot_be_done_is_said_with_its_remedy() {
 }
 
 #[test]
+fn a_template_that_does_not_compile_is_not_written() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let before = fs::read(&path).expect("the file");
+    place.write(
+        "broken.jinja",
+        "{{ bos_token }}\n{% for m in messages %}\n{{ m.content }}",
+    );
+    place.write("list.json", r#"{"chat_template": [{"name": "default", "template": "A"}, {"name": "tool use", "template": "{% if %}"}]}"#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --chat-template-file broken.jinja"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: refused: "tokenizer.chat_template": chat template, line 3: the template ends before 'else' or 'endfor'
+    hint: mend the template; `--force` writes it as it is
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --chat-template-config list.json --dry-run"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: refused: "tokenizer.chat_template.tool_use": chat template, line 1: '%}' instead of a value
+    hint: mend the template; `--force` writes it as it is
+    "#);
+    assert_snapshot!(place.run("gristmill edit model.gguf --add tokenizer.chat_template=u32:5"), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: refused: "tokenizer.chat_template": chat template: UINT32 is no text
+    hint: mend the template; `--force` writes it as it is
+    "#);
+    for line in [
+        "gristmill edit model.gguf --set-file tokenizer.chat_template=broken.jinja",
+        "gristmill edit model.gguf --set-file x.text=broken.jinja --output other.gguf",
+        "gristmill edit other.gguf --rename x.text=tokenizer.chat_template",
+    ] {
+        let shown = place.run(line);
+        let refused = shown.contains("line 3") && shown.starts_with("exit: 1");
+        // As any other text it is nobody's business.
+        assert_eq!(refused, !line.contains("--output"), "{line}\n{shown}");
+    }
+    assert_eq!(fs::read(&path).expect("the file"), before);
+    let shown = place.run("gristmill edit model.gguf --chat-template-file broken.jinja --force");
+    assert!(
+        shown.starts_with("exit: 0") && shown.contains("warning: "),
+        "{shown}"
+    );
+    let written = fs::read_to_string(place.path("broken.jinja")).expect("the template");
+    assert_eq!(
+        value(&path, "tokenizer.chat_template"),
+        Some(written.into())
+    );
+}
+
+#[test]
 fn a_cut_edit_is_put_right_by_any_command_or_refused() {
     let place = Workplace::new();
     let path = small(&place);
@@ -265,12 +317,6 @@ fn large(path: &Path) {
     let mut writer = Writer::create(path, &metadata, &[tensor], &options).expect("a writer");
     writer.write(&vec![3; 1 << 20]).expect("the data");
     writer.finish().expect("a file");
-}
-
-/// How many kills to try for each way of editing: `GRISTMILL_KILLS`, or a few.
-fn n_kills() -> u32 {
-    let asked = std::env::var("GRISTMILL_KILLS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(20)
 }
 
 /// Moments spread evenly over the time that an edit takes, by a sequence that never repeats.

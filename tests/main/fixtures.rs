@@ -127,22 +127,8 @@ pub fn small_model() -> PathBuf {
 /// A checkpoint folder and a BF16 file that take a while to convert and to quantize: the embedded model with more rows of
 /// embeddings. Gives their paths.
 pub fn large_model(place: &Workplace) -> (String, String) {
-    const N_ROWS: usize = 200_000;
-    let dir = place.path("large");
-    std::fs::create_dir(&dir).expect("a folder can be made");
-    for entry in std::fs::read_dir(tiny())
-        .expect("the folder can be read")
-        .flatten()
-    {
-        std::fs::copy(entry.path(), dir.join(entry.file_name())).expect("the file can be copied");
-    }
-    let config =
-        std::fs::read_to_string(dir.join("config.json")).expect("the configuration can be read");
-    let config = config.replace("\"vocab_size\": 1024", &format!("\"vocab_size\": {N_ROWS}"));
-    std::fs::write(dir.join("config.json"), config).expect("the configuration can be written");
-    widen(&dir.join("model.safetensors"), N_ROWS);
+    let checkpoint = wide_checkpoint(place, 200_000);
     let model = place.path("large.gguf").to_string_lossy().to_string();
-    let checkpoint = dir.to_string_lossy().to_string();
     let outcome = place.run_words(&[
         "gristmill",
         "convert",
@@ -154,6 +140,24 @@ pub fn large_model(place: &Workplace) -> (String, String) {
     ]);
     assert!(outcome.starts_with("exit: 0"), "{outcome}");
     (checkpoint, model)
+}
+
+/// The embedded model with `n_rows` rows of embeddings, as a checkpoint folder. Gives its path.
+pub fn wide_checkpoint(place: &Workplace, n_rows: usize) -> String {
+    let dir = place.path("large");
+    std::fs::create_dir(&dir).expect("a folder can be made");
+    for entry in std::fs::read_dir(tiny())
+        .expect("the folder can be read")
+        .flatten()
+    {
+        std::fs::copy(entry.path(), dir.join(entry.file_name())).expect("the file can be copied");
+    }
+    let config =
+        std::fs::read_to_string(dir.join("config.json")).expect("the configuration can be read");
+    let config = config.replace("\"vocab_size\": 1024", &format!("\"vocab_size\": {n_rows}"));
+    std::fs::write(dir.join("config.json"), config).expect("the configuration can be written");
+    widen(&dir.join("model.safetensors"), n_rows);
+    dir.to_string_lossy().to_string()
 }
 
 /// The embedded model with its weights in F32, as a checkpoint folder.

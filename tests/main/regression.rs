@@ -9,7 +9,6 @@ use insta::assert_snapshot;
 
 use crate::fixtures::{Change, changed, large_model, other_kinds, small_model, wrong_kinds};
 use crate::harness::{Workplace, tiny};
-use crate::small_disk::SmallDisk;
 
 /// Runs a command line on every file, with `FILE` standing for its name, and shows what each got. Every one must fail
 /// with 1 and leave nothing behind.
@@ -454,40 +453,6 @@ fn b41_an_existing_output_and_a_missing_folder_are_refused() {
         b"precious"
     );
     assert_eq!(place.files(), ["a.gguf", "b.gguf"]);
-}
-
-#[test]
-fn b41_a_full_disk_is_said_and_leaves_nothing() {
-    let place = Workplace::new();
-    let disk = place.path("disk");
-    let Some(mounted) = SmallDisk::mount(&disk, 1) else {
-        return;
-    };
-    let outcomes = [
-        place.run(&format!(
-            "gristmill quantize {} disk/out.gguf Q8_0",
-            small_model().display()
-        )),
-        place.run(&format!(
-            "gristmill convert {} --outfile disk/out.gguf",
-            tiny().display()
-        )),
-    ];
-    let left = std::fs::read_dir(&disk)
-        .expect("the disk can be read")
-        .count();
-    drop(mounted);
-    assert_eq!(left, 0);
-    for outcome in outcomes {
-        let message = outcome
-            .lines()
-            .find(|line| line.starts_with("error: "))
-            .unwrap_or_default();
-        assert!(
-            outcome.starts_with("exit: 1") && message.contains("out.gguf: needs"),
-            "{outcome}"
-        );
-    }
 }
 
 /// Starts a command that writes `out.gguf`, waits until it has begun to write and sends it a signal.

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use super::json;
 use crate::failure::Hint;
 
-const TEMPLATE: &str = "tokenizer.chat_template";
+pub(super) const TEMPLATE: &str = "tokenizer.chat_template";
 const TEMPLATES: &str = "tokenizer.chat_templates";
 
 /// What to change. Entries are removed first, then renamed, then set.
