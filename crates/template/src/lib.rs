@@ -24,6 +24,7 @@ use std::sync::Arc;
 /// Steps of one rendering, and one more for every 4 bytes of the input: operations, items visited, and 16 to 64 bytes of
 /// text each. They take about a second. The largest conversation of the golden tests takes about 10,000. (A fuzzer gets
 /// fewer, since it finds templates that never end at once, and would look at nothing else.)
+#[allow(unexpected_cfgs)] // `cargo fuzz` sets it
 pub const STEPS: u64 = if cfg!(fuzzing) { 100_000 } else { 10_000_000 };
 
 /// Bytes of values alive in one rendering.
