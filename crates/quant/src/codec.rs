@@ -23,10 +23,10 @@ pub trait Encode: Block {
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]);
 }
 
-/// A block type that multiplies with an activation block of the same length.
+/// A block type that multiplies with an activation block of the same length, or several shorter ones.
 pub(crate) trait Dot: Block {
-    /// The activation layout.
-    type With: Block;
+    /// The activations of one block.
+    type With: Pod;
 
     /// Sum of products of the two blocks' values.
     fn dot(&self, with: &Self::With) -> f64;

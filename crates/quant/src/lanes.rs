@@ -13,6 +13,14 @@ use crate::levels::nearest;
 /// How many numbers there are.
 pub const LANES: usize = 8;
 
+/// Sixteen levels that are not evenly spaced.
+pub struct LevelTable {
+    /// In ascending order.
+    pub values: [f32; 16],
+    /// Halfway between neighbours: from `middles[i]` on, level `i + 1` is as near as level `i`, and is taken.
+    pub middles: [f32; 15],
+}
+
 /// Eight floats with the operations of the searches. Every operation rounds like the scalar one, lane by lane.
 pub trait Lanes:
     Copy
@@ -44,6 +52,8 @@ pub trait Lanes:
     /// The nearest integers, ties to even, for magnitudes below 2^22. Beyond, bit for bit: the low 23 bits of
     /// `x + 12582912`, less 2^22.
     fn nearest(self) -> Self::Ints;
+    /// Indices of the nearest levels of a table, of two the higher one, and these levels. NaN takes the last.
+    fn nearest_level(self, table: &LevelTable) -> (Self::Ints, Self);
 
     /// The same integer in all lanes.
     fn splat_int(n: i32) -> Self::Ints;
@@ -139,6 +149,16 @@ impl Lanes for Plain {
     #[inline(always)]
     fn nearest(self) -> [i32; LANES] {
         self.0.map(nearest)
+    }
+
+    #[inline(always)]
+    fn nearest_level(self, table: &LevelTable) -> ([i32; LANES], Self) {
+        let index = |x: f32| {
+            let above = table.middles.iter().map(|&middle| i32::from(x < middle));
+            15 - above.sum::<i32>()
+        };
+        let indices = self.0.map(index);
+        (indices, Plain(indices.map(|i| table.values[i as usize])))
     }
 
     #[inline(always)]

@@ -12,6 +12,7 @@ mod error;
 mod half_float;
 mod lanes;
 mod levels;
+mod nonlinear;
 mod registry;
 mod search;
 mod super_block;
@@ -20,7 +21,7 @@ mod types;
 /// The encoders as source that a kernel compiles for its own instruction set.
 pub mod encoding {
     pub use crate::codec::{Block, Encode, EncodeRows, encode_rows};
-    pub use crate::lanes::{LANES, Lanes, Plain};
+    pub use crate::lanes::{LANES, Lanes, LevelTable, Plain};
 }
 
 pub use error::QuantError;

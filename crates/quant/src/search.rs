@@ -57,7 +57,7 @@ fn symmetric_sums<L: Lanes>(n: i32, x: &[L], weights: &[L], inverse: L) -> (L, L
 
 /// Per lane the element of largest magnitude, with and without its sign.
 #[inline(always)]
-fn largest_signed<L: Lanes>(x: &[L]) -> (L, L) {
+pub(crate) fn largest_signed<L: Lanes>(x: &[L]) -> (L, L) {
     let (mut value, mut magnitude) = (L::splat(0.0), L::splat(0.0));
     for &x in x {
         let larger = x.abs().greater(magnitude);

@@ -1,6 +1,6 @@
 //! What holds for every type of the registry, on any input.
 
-use gristmill_quant::{F32, Q8_1, QuantError, TensorType};
+use gristmill_quant::{F32, NVFP4, Q8_1, QuantError, TensorType};
 use proptest::prelude::*;
 
 /// A length that is a whole number of blocks for every type.
@@ -34,6 +34,11 @@ fn loss_max(ty: TensorType) -> f64 {
     }
 }
 
+/// Whether a block's scale can be this large. The scales of NVFP4 have a short exponent and rely on one of the tensor.
+fn covers(ty: TensorType, largest: f64) -> bool {
+    ty != NVFP4 || (1.0 / 64.0..448.0).contains(&(largest / 6.0))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -43,7 +48,7 @@ proptest! {
     ) {
         let x: Vec<f32> = x.iter().map(|x| (x + offset) * 2f32.powi(exponent)).collect();
         let largest = f64::from(x.iter().fold(0.0f32, |max, x| max.max(x.abs())));
-        for ty in TensorType::all().filter(|ty| ty.can_encode()) {
+        for ty in TensorType::all().filter(|ty| ty.can_encode() && covers(*ty, largest)) {
             let bytes = encode(ty, &x);
             prop_assert_eq!(ty.validate(&bytes), Ok(()));
             let square = |(x, y): (&f32, f32)| (f64::from(*x) - f64::from(y)).powi(2);

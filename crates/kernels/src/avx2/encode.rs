@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, Div, Mul, Neg, Sub};
 
 use gristmill_quant::block::*;
-use gristmill_quant::encoding::{LANES, Lanes, encode_rows};
+use gristmill_quant::encoding::{LANES, Lanes, LevelTable, encode_rows};
 
 use crate::table::EncodeKernel;
 
@@ -30,6 +30,12 @@ macro_rules! encoders {
 encoders! {
     bf16: BF16, BlockBf16;
     f16: F16, BlockF16;
+    iq4_nl: IQ4_NL, BlockIq4Nl;
+    iq4_xs: IQ4_XS, BlockIq4Xs;
+    mxfp4: MXFP4, BlockMxfp4;
+    nvfp4: NVFP4, BlockNvfp4;
+    q1_0: Q1_0, BlockQ1_0;
+    q2_0: Q2_0, BlockQ2_0;
     q2_k: Q2_K, BlockQ2K;
     q3_k: Q3_K, BlockQ3K;
     q4_0: Q4_0, BlockQ4_0;
@@ -40,6 +46,8 @@ encoders! {
     q5_k: Q5_K, BlockQ5K;
     q6_k: Q6_K, BlockQ6K;
     q8_0: Q8_0, BlockQ8_0;
+    tq1_0: TQ1_0, BlockTq1_0;
+    tq2_0: TQ2_0, BlockTq2_0;
 }
 
 /// Eight floats in a register. Values of this type exist only inside the encoders above, hence only where the CPU
@@ -106,6 +114,42 @@ impl Lanes for F32x8 {
             let bits = _mm256_castps_si256(_mm256_add_ps(self.0, _mm256_set1_ps(12_582_912.0)));
             let low = _mm256_and_si256(bits, _mm256_set1_epi32(0x007f_ffff));
             _mm256_sub_epi32(low, _mm256_set1_epi32(0x0040_0000))
+        })
+    }
+
+    /// Four comparisons, each with the middle of what the ones before left. A comparison gives 0 or -1, so the index
+    /// grows downwards from 0; permutations look at its low three bits.
+    #[inline(always)]
+    fn nearest_level(self, table: &LevelTable) -> (__m256i, Self) {
+        let (middles, values) = (&table.middles, &table.values);
+        let downwards = |first: usize, step: usize, x: &[f32]| {
+            std::array::from_fn(|at| x[first + (8 - at) % 8 * step % x.len()])
+        };
+        avx2!({
+            // Not below: true for NaN.
+            let reached = |middle| _mm256_cmp_ps::<_CMP_NLT_UQ>(self.0, middle);
+            let entry = |x: [f32; LANES], index| _mm256_permutevar8x32_ps(Self::load(x).0, index);
+            let next = |index, bit| {
+                _mm256_add_epi32(_mm256_add_epi32(index, index), _mm256_castps_si256(bit))
+            };
+            let upper = reached(_mm256_set1_ps(middles[7]));
+            let middle = _mm256_blendv_ps(
+                _mm256_set1_ps(middles[3]),
+                _mm256_set1_ps(middles[11]),
+                upper,
+            );
+            let index = next(_mm256_castps_si256(upper), reached(middle));
+            let index = next(index, reached(entry(downwards(1, 4, middles), index)));
+            let index = next(index, reached(entry(downwards(0, 2, middles), index)));
+            let value = _mm256_blendv_ps(
+                entry(downwards(0, 1, &values[..8]), index),
+                entry(downwards(0, 1, &values[8..]), index),
+                upper,
+            );
+            (
+                _mm256_sub_epi32(_mm256_setzero_si256(), index),
+                F32x8(value),
+            )
         })
     }
 

@@ -1,9 +1,13 @@
-//! Microscaling FP4 (OCP): E2M1 elements under a power-of-two scale.
+//! MXFP4 (OCP microscaling): 4.25 bits per weight, E2M1 elements under a power-of-two scale.
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::lanes::Lanes;
+use crate::levels::{largest_signed, pack_nibbles, truncate, unpack_nibbles};
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_0;
+use crate::types::q8_0::BlockQ8_0;
 
 /// 32 elements in 17 bytes.
 ///
@@ -25,7 +29,7 @@ pub struct BlockMxfp4 {
 
 const _: () = assert!(size_of::<BlockMxfp4>() == 17);
 
-/// Microscaling FP4 (OCP): E2M1 elements under a power-of-two scale.
+/// MXFP4 (OCP microscaling): 4.25 bits per weight, E2M1 elements under a power-of-two scale.
 pub const MXFP4: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
@@ -36,5 +40,94 @@ static FORMAT: Format = Format {
     wide_fields: &[],
     quantized: true,
     activation: Some(Q8_0),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockMxfp4>()
+            .with_encode::<BlockMxfp4>()
+            .with_dot::<BlockMxfp4>(),
+    ),
 };
+
+/// What the E2M1 codes stand for, doubled: a sign, two bits of exponent and one of mantissa.
+pub(crate) const E2M1_DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Codes of the nearest elements under scale `d`, which is halved; of two equally near ones the first.
+#[inline(always)]
+pub(crate) fn e2m1_codes<const N: usize>(x: &[f32; N], d: f32) -> [u8; N] {
+    let (mut codes, mut errors) = ([0; N], x.map(|x| (0.0 * d - x).abs()));
+    for (code, value) in E2M1_DOUBLED.into_iter().enumerate().skip(1) {
+        let value = f32::from(value) * d;
+        for i in 0..N {
+            let error = (value - x[i]).abs();
+            let nearer = error < errors[i];
+            codes[i] = if nearer { code as u32 } else { codes[i] };
+            errors[i] = if nearer { error } else { errors[i] };
+        }
+    }
+    codes.map(|code| code as u8)
+}
+
+/// The exponent whose largest element, 6, covers a block: two below that of the largest magnitude.
+///
+/// The logarithm is rounded to binary32, so that what lies just below a power of two counts as that power. The byte of a
+/// block below the range wraps around: its codes are all 0.
+fn exponent(largest: f32) -> u8 {
+    if largest > 0.0 {
+        let log = f64::from(largest).log2() as f32;
+        truncate(log.floor() + 125.0) as u8
+    } else {
+        0
+    }
+}
+
+impl BlockMxfp4 {
+    /// Half the scale: 2^(e - 128), for elements are doubled.
+    #[inline(always)]
+    fn half_scale(e: u8) -> f32 {
+        f32::from_bits(match e {
+            0 | 1 => 0x0020_0000 << e, // subnormal
+            _ => u32::from(e - 1) << 23,
+        })
+    }
+}
+
+impl Block for BlockMxfp4 {
+    const LEN: usize = 32;
+
+    fn decode(&self, out: &mut [f32]) {
+        let d = Self::half_scale(self.e);
+        for (out, code) in out.iter_mut().zip(unpack_nibbles(&self.qs)) {
+            *out = f32::from(E2M1_DOUBLED[usize::from(code)]) * d;
+        }
+    }
+
+    /// 255 stands for NaN.
+    fn is_finite(&self) -> bool {
+        self.e != 255
+    }
+}
+
+impl Encode for BlockMxfp4 {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
+        for (x, block) in x.as_chunks().0.iter().zip(blocks) {
+            let e = exponent(largest_signed(x).abs());
+            *block = BlockMxfp4 {
+                e,
+                qs: pack_nibbles(&e2m1_codes(x, Self::half_scale(e))),
+            };
+        }
+    }
+}
+
+impl Dot for BlockMxfp4 {
+    type With = BlockQ8_0;
+
+    fn dot(&self, with: &BlockQ8_0) -> f64 {
+        let elements = unpack_nibbles(&self.qs)
+            .into_iter()
+            .map(|code| i32::from(E2M1_DOUBLED[usize::from(code)]));
+        f64::from(Self::half_scale(self.e))
+            * f64::from(with.d.to_f32())
+            * f64::from(dot_i32(elements, &with.qs))
+    }
+}

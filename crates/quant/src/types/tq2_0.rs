@@ -1,10 +1,15 @@
-//! 2.06 bits per weight: ternary digits in two bits each.
+//! TQ2_0: 2.06 bits per weight, ternary digits in two bits each.
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
+use crate::super_block::{pack_two_bits, unpack_two_bits};
 use crate::types::Q8_K;
+use crate::types::q8_k::BlockQ8K;
+use crate::types::tq1_0::ternary_digits;
 
 /// 256 elements in 66 bytes.
 ///
@@ -25,7 +30,7 @@ pub struct BlockTq2_0 {
 
 const _: () = assert!(size_of::<BlockTq2_0>() == 66);
 
-/// 2.06 bits per weight: ternary digits in two bits each.
+/// TQ2_0: 2.06 bits per weight, ternary digits in two bits each.
 pub const TQ2_0: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
@@ -36,5 +41,48 @@ static FORMAT: Format = Format {
     wide_fields: &[(64, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockTq2_0>()
+            .with_encode::<BlockTq2_0>()
+            .with_dot::<BlockTq2_0>(),
+    ),
 };
+
+impl Block for BlockTq2_0 {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        let d = self.d.to_f32();
+        for (out, q) in out.iter_mut().zip(unpack_two_bits(&self.qs)) {
+            *out = f32::from(q as i8 - 1) * d;
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite()
+    }
+}
+
+impl Encode for BlockTq2_0 {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
+        for (x, block) in x.chunks_exact(256).zip(blocks) {
+            let (d, digits) = ternary_digits(x);
+            *block = BlockTq2_0 {
+                qs: pack_two_bits(&digits),
+                d: Half::from_f32(d),
+            };
+        }
+    }
+}
+
+impl Dot for BlockTq2_0 {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        let levels = unpack_two_bits(&self.qs)
+            .into_iter()
+            .map(|q| i32::from(q) - 1);
+        f64::from(self.d.to_f32()) * f64::from(with.scale()) * f64::from(dot_i32(levels, &with.qs))
+    }
+}
