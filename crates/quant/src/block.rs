@@ -4,6 +4,7 @@
 //! length can be viewed as blocks; numbers are stored low byte first.
 
 pub use crate::half_float::Half;
+pub use crate::nonlinear::NONLINEAR_LEVELS;
 pub use crate::types::bf16::BlockBf16;
 pub use crate::types::f16::BlockF16;
 pub use crate::types::f32::BlockF32;
@@ -16,7 +17,7 @@ pub use crate::types::iq3_s::BlockIq3S;
 pub use crate::types::iq3_xxs::BlockIq3Xxs;
 pub use crate::types::iq4_nl::BlockIq4Nl;
 pub use crate::types::iq4_xs::BlockIq4Xs;
-pub use crate::types::mxfp4::BlockMxfp4;
+pub use crate::types::mxfp4::{BlockMxfp4, E2M1_DOUBLED};
 pub use crate::types::nvfp4::BlockNvfp4;
 pub use crate::types::q1_0::BlockQ1_0;
 pub use crate::types::q2_0::BlockQ2_0;

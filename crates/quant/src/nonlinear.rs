@@ -5,8 +5,8 @@ use crate::lanes::{Lanes, LevelTable};
 use crate::levels::unpack_nibbles;
 use crate::search::{ZERO_MAGNITUDE, largest_signed};
 
-/// The levels as integers.
-pub(crate) const VALUES: [i8; 16] = [
+/// What the codes of IQ4_NL and IQ4_XS stand for.
+pub const NONLINEAR_LEVELS: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
@@ -20,9 +20,9 @@ const fn level_table() -> LevelTable {
     };
     let mut i = 0;
     while i < 16 {
-        table.values[i] = VALUES[i] as f32;
+        table.values[i] = NONLINEAR_LEVELS[i] as f32;
         if i < 15 {
-            table.middles[i] = (VALUES[i] as f32 + VALUES[i + 1] as f32) / 2.0;
+            table.middles[i] = (NONLINEAR_LEVELS[i] as f32 + NONLINEAR_LEVELS[i + 1] as f32) / 2.0;
         }
         i += 1;
     }
@@ -38,7 +38,7 @@ const STEPS: i32 = 7;
 pub(crate) fn fit_levels<L: Lanes>(x: &[L; 32], weights: &[L; 32]) -> L {
     let zero = L::splat(0.0);
     let (largest, magnitude) = largest_signed(x);
-    let first = f32::from(VALUES[0]);
+    let first = f32::from(NONLINEAR_LEVELS[0]);
     let inverse = L::splat(1.0) / (-largest / L::splat(first));
     let (sum_xl, sum_ll) = level_sums(x, weights, inverse);
     let mut scale = L::choose(sum_ll.greater(zero), sum_xl / sum_ll, zero);
@@ -76,7 +76,7 @@ pub(crate) fn level_indices<L: Lanes>(x: &[L; 32], d: L) -> [L::Ints; 32] {
 /// The levels behind 32 packed indices.
 #[inline(always)]
 pub(crate) fn unpack_levels(qs: &[u8; 16]) -> [i8; 32] {
-    unpack_nibbles(qs).map(|q| VALUES[usize::from(q)])
+    unpack_nibbles(qs).map(|q| NONLINEAR_LEVELS[usize::from(q)])
 }
 
 /// Sum of products of 32 levels and bytes.

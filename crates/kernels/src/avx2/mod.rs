@@ -10,6 +10,12 @@ mod bf16;
 mod encode;
 mod f16;
 mod f32;
+mod iq4_nl;
+mod iq4_xs;
+mod mxfp4;
+mod nvfp4;
+mod q1_0;
+mod q2_0;
 mod q2_k;
 mod q3_k;
 mod q4_0;
@@ -21,6 +27,8 @@ mod q5_k;
 mod q6_k;
 mod q8_0;
 mod quantize;
+mod tq1_0;
+mod tq2_0;
 mod vector;
 
 use crate::table::Kernels;
@@ -33,6 +41,12 @@ pub(crate) static KERNELS: Kernels = Kernels {
         bf16::PRODUCT,
         f16::PRODUCT,
         f32::PRODUCT,
+        iq4_nl::PRODUCT,
+        iq4_xs::PRODUCT,
+        mxfp4::PRODUCT,
+        nvfp4::PRODUCT,
+        q1_0::PRODUCT,
+        q2_0::PRODUCT,
         q2_k::PRODUCT,
         q3_k::PRODUCT,
         q4_0::PRODUCT,
@@ -43,6 +57,8 @@ pub(crate) static KERNELS: Kernels = Kernels {
         q5_k::PRODUCT,
         q6_k::PRODUCT,
         q8_0::PRODUCT,
+        tq1_0::PRODUCT,
+        tq2_0::PRODUCT,
     ],
     quantize: quantize::quantize,
     encoders: encode::KERNELS,

@@ -152,7 +152,7 @@ fn extreme_blocks_do_not_overflow() {
     let pool = Pool::new(2);
     for ty in types().filter(|ty| ty.is_quantized()) {
         let n = ty.block_len().max(64);
-        for fill in [0x00, 0x7f, 0x80, 0xff, 0x55, 0xaa] {
+        for fill in [0x00, 0x03, 0x7f, 0x80, 0xff, 0x55, 0xaa] {
             for scale_bits in [0x3c00_u16, 0xbc00, 0x0001, 0x0000, 0x03ff] {
                 let Some(weights) = filled_rows(ty, n, 11, fill, scale_bits) else {
                     continue;

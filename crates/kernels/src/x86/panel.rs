@@ -238,6 +238,54 @@ impl Group for Bytes {
     }
 }
 
+/// A float scale per 16 elements: value = scale * (code - OFFSET), for 5-bit codes.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(crate) struct Halves<const OFFSET: i16> {
+    pub codes: [[u8; 32]; 8],
+    pub scales: [[f32; ROWS]; 2],
+}
+
+impl<const OFFSET: i16> Group for Halves<OFFSET> {
+    const EMPTY: Self = Self {
+        codes: [[0; 32]; 8],
+        scales: [[0.0; ROWS]; 2],
+    };
+
+    #[inline(always)]
+    unsafe fn accumulate<const C: usize>(
+        &self,
+        columns: &Columns<C>,
+        index: usize,
+        sums: &mut [__m256; C],
+    ) {
+        // SAFETY: the caller has AVX2 and FMA, and the columns have this group.
+        unsafe {
+            for half in 0..2 {
+                let mut pairs = [_mm256_setzero_si256(); C];
+                for k in 4 * half..4 * half + 4 {
+                    let codes = load_codes(&self.codes[k]);
+                    for c in 0..C {
+                        let x = four_codes(columns.group(c, index), k);
+                        pairs[c] = _mm256_add_epi16(pairs[c], _mm256_maddubs_epi16(codes, x));
+                    }
+                }
+                let scale = load_floats(&self.scales[half]);
+                // The offset beside the sum of this half, 0 beside the other.
+                let offset = _mm256_set1_epi32(i32::from(OFFSET) << (16 * half));
+                for c in 0..C {
+                    let group = columns.group(c, index);
+                    let total = _mm256_madd_epi16(pairs[c], _mm256_set1_epi16(1));
+                    let shift = _mm256_madd_epi16(half_sums(group), offset);
+                    let total = _mm256_cvtepi32_ps(_mm256_sub_epi32(total, shift));
+                    let scale = _mm256_mul_ps(scale, _mm256_set1_ps((*group).scale));
+                    sums[c] = _mm256_fmadd_ps(scale, total, sums[c]);
+                }
+            }
+        }
+    }
+}
+
 /// Integer scales per 16 elements under one float scale: value = d * scale * code - minimum, where the minimum is
 /// `d * shifts` or with `MIN` `d_min * shifts` of the half.
 ///

@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use gristmill_quant::block::{E2M1_DOUBLED, NONLINEAR_LEVELS};
+
 use super::panel::{BlockRows, ROWS};
 
 /// 16 bytes at `offset` of each row, as four vectors: vector j holds bytes 4j..4j + 4 of each row in that row's lane.
@@ -68,6 +70,32 @@ pub(crate) unsafe fn half_floats(rows: &BlockRows, offset: usize) -> __m256 {
         x = _mm_insert_epi16::<6>(x, half(6));
         x = _mm_insert_epi16::<7>(x, half(7));
         _mm256_cvtph_ps(x)
+    }
+}
+
+/// The four bytes at `offset` of each row.
+///
+/// # Safety
+/// AVX2; the rows have `offset` + 4 bytes.
+#[inline(always)]
+pub(crate) unsafe fn words(rows: &BlockRows, offset: usize) -> __m256i {
+    // SAFETY: four bytes of each row, unaligned, and an array as long as a register.
+    unsafe {
+        let word = |row: *const u8| row.wrapping_add(offset).cast::<i32>().read_unaligned();
+        _mm256_loadu_si256(rows.map(word).as_ptr().cast())
+    }
+}
+
+/// The byte at `offset` of each row.
+///
+/// # Safety
+/// AVX2; the rows have `offset` + 1 bytes.
+#[inline(always)]
+pub(crate) unsafe fn bytes(rows: &BlockRows, offset: usize) -> __m256i {
+    // SAFETY: one byte of each row, and an array as long as a register.
+    unsafe {
+        let byte = |row: *const u8| i32::from(*row.wrapping_add(offset));
+        _mm256_loadu_si256(rows.map(byte).as_ptr().cast())
     }
 }
 
@@ -228,5 +256,77 @@ pub(crate) unsafe fn six_bit_scales([d_min, a, b, c]: [__m256i; 4]) -> ([__m256;
             minimum[index] = _mm256_mul_ps(min, byte(mins, index));
         }
         (scale, minimum)
+    }
+}
+
+/// The entries of a table at bytes 0..=15.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+unsafe fn look_up(table: &[u8; 16], indices: __m256i) -> __m256i {
+    // SAFETY: a reference to 16 bytes, and registers.
+    unsafe {
+        let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+        _mm256_shuffle_epi8(table, indices)
+    }
+}
+
+/// Codes of [`Bytes`](super::panel::Bytes) from the 16 bytes of 32 indices into the uneven levels of `IQ4_NL` and `IQ4_XS`.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(crate) unsafe fn nonlinear_codes(quants: &[__m256i; 4], codes: &mut [[u8; 32]; 16]) {
+    const LOW: [u8; 16] = nibbles_of_levels(0);
+    const HIGH: [u8; 16] = nibbles_of_levels(4);
+    // SAFETY: registers only.
+    unsafe {
+        for k in 0..4 {
+            let indices = [low_nibbles(quants[k]), high_nibbles(quants[k])];
+            for half in 0..2 {
+                let k = 4 * half + k;
+                store_codes(&mut codes[k], look_up(&LOW, indices[half]));
+                store_codes(&mut codes[k + 8], look_up(&HIGH, indices[half]));
+            }
+        }
+    }
+}
+
+/// Four bits of each level plus 128.
+const fn nibbles_of_levels(first_bit: u32) -> [u8; 16] {
+    let mut nibbles = [0; 16];
+    let mut index = 0;
+    while index < 16 {
+        let shifted = (NONLINEAR_LEVELS[index] as u8) ^ 128;
+        nibbles[index] = shifted >> first_bit & 15;
+        index += 1;
+    }
+    nibbles
+}
+
+/// What [`e2m1_codes`] are above the doubled elements.
+pub(crate) const E2M1_OFFSET: i16 = 12;
+
+/// Doubled E2M1 elements plus [`E2M1_OFFSET`]: those of the low nibbles and those of the high nibbles.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(crate) unsafe fn e2m1_codes(quants: __m256i) -> (__m256i, __m256i) {
+    const CODES: [u8; 16] = {
+        let (mut codes, mut index) = ([0; 16], 0);
+        while index < 16 {
+            codes[index] = (E2M1_DOUBLED[index] as i16 + E2M1_OFFSET) as u8;
+            index += 1;
+        }
+        codes
+    };
+    // SAFETY: registers only.
+    unsafe {
+        (
+            look_up(&CODES, low_nibbles(quants)),
+            look_up(&CODES, high_nibbles(quants)),
+        )
     }
 }

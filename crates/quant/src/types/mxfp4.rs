@@ -48,7 +48,7 @@ static FORMAT: Format = Format {
 };
 
 /// What the E2M1 codes stand for, doubled: a sign, two bits of exponent and one of mantissa.
-pub(crate) const E2M1_DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+pub const E2M1_DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// Codes of the nearest elements under scale `d`, which is halved; of two equally near ones the first.
 #[inline(always)]

@@ -1,0 +1,35 @@
+//! Q1_0: see `gristmill_quant::block::BlockQ1_0` for the layout.
+
+use std::arch::x86_64::*;
+
+use crate::table::ProductKernel;
+use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
+use crate::x86::unpack::{fifth_bits, half_floats, store_codes, store_floats, transpose};
+
+pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q1_0);
+
+/// Eight rows of blocks.
+struct Rows;
+
+impl Unpack for Rows {
+    type Group = Coarse<8, 1, false>;
+    const GROUPS: usize = 4;
+    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ1_0>();
+
+    #[inline(always)]
+    unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
+        // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
+        unsafe {
+            let groups = &mut *out.cast::<[Self::Group; 4]>();
+            let (signs, d) = (transpose(rows, 2), half_floats(rows, 0));
+            for (group, signs) in groups.iter_mut().zip(signs) {
+                for k in 0..8 {
+                    // 2 for d, 0 for -d.
+                    let codes = _mm256_srli_epi16::<3>(fifth_bits(signs, k));
+                    store_codes(&mut group.codes[k], codes);
+                }
+                store_floats(&mut group.scale, d);
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! TQ2_0: see `gristmill_quant::block::BlockTq2_0` for the layout.
+
+use std::arch::x86_64::*;
+
+use crate::table::ProductKernel;
+use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
+use crate::x86::unpack::{half_floats, shift, store_codes, store_floats, transpose_32};
+
+pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::TQ2_0);
+
+/// Eight rows of blocks.
+struct Rows;
+
+impl Unpack for Rows {
+    type Group = Coarse<8, 1, false>;
+    const GROUPS: usize = 8;
+    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockTq2_0>();
+
+    #[inline(always)]
+    unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
+        // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
+        unsafe {
+            let groups = &mut *out.cast::<[Self::Group; 8]>();
+            for half in 0..2 {
+                let quants = transpose_32(rows, 32 * half);
+                for k in 0..8 {
+                    for quarter in 0..4 {
+                        let codes = _mm256_and_si256(
+                            _mm256_srl_epi16(quants[k], shift(2 * quarter)),
+                            _mm256_set1_epi8(3),
+                        );
+                        store_codes(&mut groups[4 * half + quarter].codes[k], codes);
+                    }
+                }
+            }
+            let d = half_floats(rows, 64);
+            for group in groups {
+                store_floats(&mut group.scale, d);
+            }
+        }
+    }
+}
