@@ -66,6 +66,13 @@ impl Codec {
         self
     }
 
+    /// An encoder that is called with an importance matrix only.
+    pub const fn with_weighted_encode<B: Encode>(self) -> Self {
+        let mut codec = self.with_encode::<B>();
+        codec.needs_importance = true;
+        codec
+    }
+
     pub const fn with_dot<B: Dot>(mut self) -> Self {
         self.dot = Some(dot_blocks::<B>);
         self

@@ -57,17 +57,36 @@ pub trait Lanes:
 
     /// The same integer in all lanes.
     fn splat_int(n: i32) -> Self::Ints;
+    /// Takes the integers of an array.
+    fn load_ints(ints: [i32; LANES]) -> Self::Ints;
+    /// Takes short integers.
+    fn load_short(ints: &[u16; LANES]) -> Self::Ints;
     /// The integers as an array.
     fn store_ints(ints: Self::Ints) -> [i32; LANES];
     /// The integers as floats.
     fn from_ints(ints: Self::Ints) -> Self;
     /// Wrapping sums with one integer.
     fn add_int(ints: Self::Ints, n: i32) -> Self::Ints;
+    /// The bits that `n` has too.
+    fn and_int(ints: Self::Ints, n: i32) -> Self::Ints;
+    /// The bits of both.
+    fn or_ints(a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    /// All bits `n` places up.
+    fn shift_left(ints: Self::Ints, n: u32) -> Self::Ints;
+    /// All bits `n` places down, zeros above.
+    fn shift_right(ints: Self::Ints, n: u32) -> Self::Ints;
     /// The integers moved into `min..=max`.
     fn clamp_ints(ints: Self::Ints, min: i32, max: i32) -> Self::Ints;
     /// Where two integers differ.
     fn differ_ints(a: Self::Ints, b: Self::Ints) -> Self::Mask;
 
+    /// Lane `i` is the number of the lane that the low three bits of integer `i` name.
+    fn look_up(self, ints: Self::Ints) -> Self;
+    /// The smallest number; unspecified if one is NaN.
+    fn smallest(self) -> f32;
+
+    /// Bit `i` is set where lane `i` is.
+    fn bits(mask: Self::Mask) -> u32;
     /// Whether any lane is set.
     fn any(mask: Self::Mask) -> bool;
     /// `yes` where set, `no` elsewhere.
@@ -167,6 +186,16 @@ impl Lanes for Plain {
     }
 
     #[inline(always)]
+    fn load_ints(ints: [i32; LANES]) -> [i32; LANES] {
+        ints
+    }
+
+    #[inline(always)]
+    fn load_short(ints: &[u16; LANES]) -> [i32; LANES] {
+        ints.map(i32::from)
+    }
+
+    #[inline(always)]
     fn store_ints(ints: [i32; LANES]) -> [i32; LANES] {
         ints
     }
@@ -182,6 +211,26 @@ impl Lanes for Plain {
     }
 
     #[inline(always)]
+    fn and_int(ints: [i32; LANES], n: i32) -> [i32; LANES] {
+        ints.map(|x| x & n)
+    }
+
+    #[inline(always)]
+    fn or_ints(a: [i32; LANES], b: [i32; LANES]) -> [i32; LANES] {
+        from_fn(|i| a[i] | b[i])
+    }
+
+    #[inline(always)]
+    fn shift_left(ints: [i32; LANES], n: u32) -> [i32; LANES] {
+        ints.map(|x| x << n)
+    }
+
+    #[inline(always)]
+    fn shift_right(ints: [i32; LANES], n: u32) -> [i32; LANES] {
+        ints.map(|x| (x as u32 >> n) as i32)
+    }
+
+    #[inline(always)]
     fn clamp_ints(ints: [i32; LANES], min: i32, max: i32) -> [i32; LANES] {
         ints.map(|x| x.min(max).max(min))
     }
@@ -189,6 +238,23 @@ impl Lanes for Plain {
     #[inline(always)]
     fn differ_ints(a: [i32; LANES], b: [i32; LANES]) -> PlainMask {
         PlainMask(from_fn(|i| mask(a[i] != b[i])))
+    }
+
+    #[inline(always)]
+    fn look_up(self, ints: [i32; LANES]) -> Self {
+        Plain(ints.map(|i| self.0[i as usize % LANES]))
+    }
+
+    #[inline(always)]
+    fn smallest(self) -> f32 {
+        let min = |a: f32, b: f32| if b < a { b } else { a };
+        let [a, b, c, d, e, f, g, h] = self.0;
+        min(min(min(a, b), min(c, d)), min(min(e, f), min(g, h)))
+    }
+
+    #[inline(always)]
+    fn bits(mask: PlainMask) -> u32 {
+        (0..LANES).fold(0, |bits, i| bits | (mask.0[i] & 1) << i)
     }
 
     #[inline(always)]

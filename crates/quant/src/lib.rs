@@ -9,13 +9,19 @@
 pub mod block;
 mod codec;
 mod error;
+mod grid;
+mod grid_search;
 mod half_float;
 mod lanes;
 mod levels;
+mod nearest_point;
 mod nonlinear;
+mod positive_search;
 mod registry;
 mod search;
+mod signs;
 mod super_block;
+mod ternary_search;
 mod types;
 
 /// The encoders as source that a kernel compiles for its own instruction set.

@@ -30,6 +30,13 @@ macro_rules! encoders {
 encoders! {
     bf16: BF16, BlockBf16;
     f16: F16, BlockF16;
+    iq1_m: IQ1_M, BlockIq1M;
+    iq1_s: IQ1_S, BlockIq1S;
+    iq2_s: IQ2_S, BlockIq2S;
+    iq2_xs: IQ2_XS, BlockIq2Xs;
+    iq2_xxs: IQ2_XXS, BlockIq2Xxs;
+    iq3_s: IQ3_S, BlockIq3S;
+    iq3_xxs: IQ3_XXS, BlockIq3Xxs;
     iq4_nl: IQ4_NL, BlockIq4Nl;
     iq4_xs: IQ4_XS, BlockIq4Xs;
     mxfp4: MXFP4, BlockMxfp4;
@@ -159,6 +166,16 @@ impl Lanes for F32x8 {
     }
 
     #[inline(always)]
+    fn load_ints(ints: [i32; LANES]) -> __m256i {
+        avx2!(_mm256_loadu_si256(ints.as_ptr().cast()))
+    }
+
+    #[inline(always)]
+    fn load_short(ints: &[u16; LANES]) -> __m256i {
+        avx2!(_mm256_cvtepu16_epi32(_mm_loadu_si128(ints.as_ptr().cast())))
+    }
+
+    #[inline(always)]
     fn store_ints(ints: __m256i) -> [i32; LANES] {
         let mut x = [0; LANES];
         avx2!(_mm256_storeu_si256(x.as_mut_ptr().cast(), ints));
@@ -173,6 +190,26 @@ impl Lanes for F32x8 {
     #[inline(always)]
     fn add_int(ints: __m256i, n: i32) -> __m256i {
         avx2!(_mm256_add_epi32(ints, _mm256_set1_epi32(n)))
+    }
+
+    #[inline(always)]
+    fn and_int(ints: __m256i, n: i32) -> __m256i {
+        avx2!(_mm256_and_si256(ints, _mm256_set1_epi32(n)))
+    }
+
+    #[inline(always)]
+    fn or_ints(a: __m256i, b: __m256i) -> __m256i {
+        avx2!(_mm256_or_si256(a, b))
+    }
+
+    #[inline(always)]
+    fn shift_left(ints: __m256i, n: u32) -> __m256i {
+        avx2!(_mm256_sllv_epi32(ints, _mm256_set1_epi32(n as i32)))
+    }
+
+    #[inline(always)]
+    fn shift_right(ints: __m256i, n: u32) -> __m256i {
+        avx2!(_mm256_srlv_epi32(ints, _mm256_set1_epi32(n as i32)))
     }
 
     #[inline(always)]
@@ -192,6 +229,28 @@ impl Lanes for F32x8 {
                 _mm256_set1_epi32(-1),
             )))
         })
+    }
+
+    #[inline(always)]
+    fn look_up(self, ints: __m256i) -> Self {
+        F32x8(avx2!(_mm256_permutevar8x32_ps(self.0, ints)))
+    }
+
+    #[inline(always)]
+    fn smallest(self) -> f32 {
+        avx2!({
+            let halves = _mm_min_ps(
+                _mm256_castps256_ps128(self.0),
+                _mm256_extractf128_ps::<1>(self.0),
+            );
+            let pairs = _mm_min_ps(halves, _mm_movehl_ps(halves, halves));
+            _mm_cvtss_f32(_mm_min_ss(pairs, _mm_movehdup_ps(pairs)))
+        })
+    }
+
+    #[inline(always)]
+    fn bits(mask: Mask) -> u32 {
+        avx2!(_mm256_movemask_ps(mask.0)) as u32
     }
 
     #[inline(always)]

@@ -1,9 +1,21 @@
 //! 1.75 bits per weight: eight-element ternary grid points, a shift and a 3-bit scale per 16.
 
+use std::array::from_fn;
+
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode};
+use crate::grid;
+use crate::grid_search::{importance_weights, odd_levels};
+use crate::half_float::Half;
+use crate::lanes::{LANES, Lanes};
 use crate::registry::{Format, TensorType};
+use crate::super_block::sum_of_squares;
+use crate::ternary_search::{
+    Best, Cut, ascending, decode_group, dot_group, largest, put_on_grid, values,
+};
 use crate::types::Q8_K;
+use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 56 bytes.
 ///
@@ -38,5 +50,230 @@ static FORMAT: Format = Format {
     wide_fields: &[(48, 2, 4)],
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockIq1M>()
+            .with_encode::<BlockIq1M>()
+            .with_dot::<BlockIq1M>(),
+    ),
 };
+
+/// Below this magnitude a sub-block counts as zero.
+const ZERO_BELOW: f32 = 1e-7;
+
+impl BlockIq1M {
+    fn words(&self) -> [u16; 4] {
+        from_fn(|i| u16::from_le_bytes([self.scales[2 * i], self.scales[2 * i + 1]]))
+    }
+
+    /// Super-block scale: the top nibbles, lowest first.
+    fn d(&self) -> Half {
+        let bits = (0..4).fold(0, |bits, i| bits | self.words()[i] >> 12 << (4 * i));
+        Half(bits.to_le_bytes())
+    }
+
+    /// Scale of elements `16j..16j+15`, in units of `d`.
+    fn scale(&self, j: usize) -> i32 {
+        2 * i32::from(self.words()[j / 4] >> (3 * (j % 4)) & 7) + 1
+    }
+
+    fn set_scales(&mut self, levels: &[u8; 16], d: Half) {
+        for (i, bytes) in self.scales.chunks_exact_mut(2).enumerate() {
+            let scales = (0..4).fold(0, |word, k| word | u16::from(levels[4 * i + k]) << (3 * k));
+            let nibble = d.bits() >> (4 * i) << 12;
+            bytes.copy_from_slice(&(scales | nibble).to_le_bytes());
+        }
+    }
+
+    /// Index of elements `8k..8k+7`, and whether they are moved down.
+    fn group(&self, k: usize) -> (u16, bool) {
+        let high = self.qh[k / 2] >> (k % 2 * 4) & 15;
+        (
+            u16::from(self.qs[k]) | u16::from(high & 7) << 8,
+            high >> 3 == 1,
+        )
+    }
+
+    fn set_group(&mut self, k: usize, index: u16, down: bool) {
+        self.qs[k] = index as u8;
+        self.qh[k / 2] |= ((index >> 8) as u8 | u8::from(down) << 3) << (k % 2 * 4);
+    }
+}
+
+impl Block for BlockIq1M {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        for (k, out) in out.chunks_exact_mut(8).enumerate() {
+            let (index, down) = self.group(k);
+            let d = self.d().to_f32() * self.scale(k / 2) as f32;
+            decode_group(index, down, d, out);
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d().is_finite()
+    }
+}
+
+impl Encode for BlockIq1M {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
+            let weights = match importance {
+                None => from_fn(|i| x[i] * x[i]),
+                Some(importance) => {
+                    let importance = &importance[256 * i..][..256];
+                    importance_weights(x, importance, 2.0 * sum_of_squares(x) / 256.0)
+                }
+            };
+            *block = encode::<L>(x, &weights);
+        }
+    }
+}
+
+#[inline(always)]
+fn encode<L: Lanes>(x: &[f32], weights: &[f32; 256]) -> BlockIq1M {
+    let mut block = BlockIq1M::zeroed();
+    let mut fitted = [0.0; 16];
+    for first in [0, 8] {
+        let (x, weights) = (&x[16 * first..][..128], &weights[16 * first..][..128]);
+        let order = ascending::<16>(x);
+        let best = best_cuts::<L>(x, weights, &order);
+        let (scales, cuts) = (best.scale.store(), L::store_ints(best.cut));
+        for s in 0..LANES {
+            let (x, weights) = (&x[16 * s..][..16], &weights[16 * s..][..16]);
+            let cut = Cut::unpack(cuts[s]).filter(|_| largest(x) >= ZERO_BELOW);
+            let Some(cut) = cut else { continue };
+            let (mut levels, mut shifts) = (cut.levels(&order[s]), cut.shifts);
+            if scales[s] < 0.0 {
+                levels = levels.map(|level| 2 - level);
+                shifts = 3 - shifts;
+            }
+            let down = |k: usize| shifts >> (1 - k) & 1 == 1;
+            let (indices, scale) = put_on_grid::<L>(x, weights, &levels, scales[s].abs(), down);
+            for (k, &index) in indices[..2].iter().enumerate() {
+                block.set_group(2 * (first + s) + k, index, down(k));
+            }
+            fitted[first + s] = scale;
+        }
+    }
+    let Some((d, levels)) = odd_levels(&fitted, 15) else {
+        // The reference sets the directions last.
+        block.qh.iter_mut().for_each(|high| *high &= 0x77);
+        return block;
+    };
+    // The reference found by trial that a little more is better.
+    let d = best_scale(&block, x, weights, &levels).unwrap_or(d) * 1.1125;
+    block.set_scales(&levels, Half::from_f32(d));
+    block
+}
+
+/// The scale of the scales that fits all elements best.
+#[inline(always)]
+fn best_scale(
+    block: &BlockIq1M,
+    x: &[f32],
+    weights: &[f32; 256],
+    levels: &[u8; 16],
+) -> Option<f32> {
+    let (mut sum_xq, mut sum_qq) = (0.0f32, 0.0f32);
+    for k in 0..32 {
+        let (index, down) = block.group(k);
+        let scale = f32::from(2 * levels[k / 2] + 1);
+        let values = values(down).map(|value| value * scale);
+        for (i, level) in grid::iq1().point(index.into()).into_iter().enumerate() {
+            let (x, w, q) = (
+                x[8 * k + i],
+                weights[8 * k + i],
+                values[usize::from(level) % 3],
+            );
+            sum_xq += w * q * x;
+            sum_qq += w * q * q;
+        }
+    }
+    (sum_qq > 0.0).then_some(sum_xq / sum_qq)
+}
+
+/// Sums over the elements of one half of each sub-block, in ascending order of all.
+struct Half8<L> {
+    x: [L; 17],
+    /// Sum of q * q as far as it depends on the lower and on the higher cut, moved up and moved down.
+    low_w: [[L; 17]; 2],
+    high_w: [[L; 17]; 2],
+    /// Sum of x * q if all elements had level 2, moved up and moved down.
+    all_x: [L; 2],
+}
+
+impl<L: Lanes> Half8<L> {
+    #[inline(always)]
+    fn new(half: usize, x: &[f32], weights: &[f32], order: &[[u8; 16]; LANES]) -> Self {
+        let zero = L::splat(0.0);
+        let (mut sums_x, mut sums_w) = ([zero; 17], [zero; 17]);
+        for place in 0..16 {
+            let at: [usize; LANES] = from_fn(|s| usize::from(order[s][place]) % 16);
+            let here = L::load(at.map(|i| f32::from(i / 8 == half))).greater(zero);
+            let w = L::load(from_fn(|s| weights[16 * s + at[s]]));
+            let wx = w * L::load(from_fn(|s| x[16 * s + at[s]]));
+            sums_x[place + 1] = L::choose(here, sums_x[place] + wx, sums_x[place]);
+            sums_w[place + 1] = L::choose(here, sums_w[place] + w, sums_w[place]);
+        }
+        let values = [false, true].map(values);
+        let high = |side: usize| L::splat(values[side][2]);
+        let square = |side: usize, level: usize| values[side][level] * values[side][level];
+        Half8 {
+            all_x: from_fn(|side| sums_x[16] * high(side)),
+            low_w: from_fn(|side| {
+                let step = L::splat(square(side, 0) - square(side, 1));
+                let all = sums_w[16] * high(side) * high(side);
+                sums_w.map(|sum| all + sum * step)
+            }),
+            high_w: from_fn(|side| {
+                let step = L::splat(square(side, 1) - square(side, 2));
+                sums_w.map(|sum| sum * step)
+            }),
+            x: sums_x,
+        }
+    }
+
+    /// Sums of x * q and q * q of a cut, moved up and moved down.
+    #[inline(always)]
+    fn sums(&self, low: usize, high: usize) -> [(L, L); 2] {
+        let x = self.x[low] + self.x[high];
+        from_fn(|side| {
+            (
+                self.all_x[side] - x,
+                self.low_w[side][low] + self.high_w[side][high],
+            )
+        })
+    }
+}
+
+/// The best cut and scale of each sub-block; bit 1 of `shifts`: the first half is moved down, bit 0: the second.
+#[inline(always)]
+fn best_cuts<L: Lanes>(x: &[f32], weights: &[f32], order: &[[u8; 16]; LANES]) -> Best<L> {
+    let halves: [Half8<L>; 2] = from_fn(|half| Half8::new(half, x, weights, order));
+    let mut best = Best::new();
+    for low in 0..=16 {
+        for high in low..=16 {
+            let [first, second] = [0, 1].map(|half: usize| halves[half].sums(low, high));
+            for shifts in 0..4 {
+                let ((a_x, a_w), (b_x, b_w)) = (first[shifts >> 1], second[shifts & 1]);
+                best.offer(a_x + b_x, a_w + b_w, || Cut::pack(low, high, shifts));
+            }
+        }
+    }
+    best
+}
+
+impl Dot for BlockIq1M {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        let mut scaled = 0;
+        for (k, y) in with.qs.chunks_exact(8).enumerate() {
+            let (index, down) = self.group(k);
+            scaled += self.scale(k / 2) * dot_group(index, down, y);
+        }
+        f64::from(self.d().to_f32()) * 0.125 * f64::from(with.scale()) * f64::from(scaled)
+    }
+}

@@ -2,9 +2,17 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::grid;
+use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
+use crate::signs::sign;
+use crate::super_block::sum_of_squares;
 use crate::types::Q8_K;
+use crate::types::iq2_xxs::VALUES;
+use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 82 bytes.
 ///
@@ -41,5 +49,100 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockIq2S>()
+            .with_encode::<BlockIq2S>()
+            .with_dot::<BlockIq2S>(),
+    ),
 };
+
+fn search() -> GridSearch<8> {
+    GridSearch {
+        grid: grid::iq2_s(),
+        n_steps: 9,
+        step: 0.1,
+        range: Range::Largest,
+        zero_below: 1e-8,
+        refit: Refit::OffGrid,
+        even_signs: false,
+    }
+}
+
+impl BlockIq2S {
+    /// 4-bit scale of elements `16j..16j+15`.
+    fn scale(&self, j: usize) -> u8 {
+        self.scales[j / 2] >> (j % 2 * 4) & 15
+    }
+
+    /// Signed values of elements `8k..8k+7`.
+    fn group(&self, k: usize) -> [i32; 8] {
+        let high = usize::from(self.qh[k / 4] >> (k % 4 * 2) & 3) << 8;
+        let levels = grid::iq2_s().point(usize::from(self.qs[k]) | high);
+        let signs = self.qs[32 + k];
+        std::array::from_fn(|i| i32::from(VALUES[usize::from(levels[i])]) * sign(signs, i))
+    }
+}
+
+impl Block for BlockIq2S {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        for (k, out) in out.chunks_exact_mut(8).enumerate() {
+            let d = self.d.to_f32() * (0.5 + f32::from(self.scale(k / 2))) * 0.25;
+            for (out, value) in out.iter_mut().zip(self.group(k)) {
+                *out = d * value as f32;
+            }
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite()
+    }
+}
+
+impl Encode for BlockIq2S {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        let search = search();
+        for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
+            let mean_square = 2.0 * sum_of_squares(x) / 256.0;
+            let weights = match importance {
+                None => std::array::from_fn(|i| 0.25 * mean_square + x[i] * x[i]),
+                Some(importance) => {
+                    importance_weights(x, &importance[256 * i..][..256], mean_square)
+                }
+            };
+            *block = encode::<L>(&search, x, &weights);
+        }
+    }
+}
+
+#[inline(always)]
+fn encode<L: Lanes>(search: &GridSearch<8>, x: &[f32], weights: &[f32; 256]) -> BlockIq2S {
+    let found = search.encode::<L, 16>(x, weights);
+    let mut block = BlockIq2S::zeroed();
+    for k in 0..32 {
+        block.qs[k] = found.indices[k] as u8;
+        block.qh[k / 4] |= ((found.indices[k] >> 8) as u8) << (k % 4 * 2);
+        block.qs[32 + k] = found.signs[k];
+    }
+    if let Some((d, levels)) = odd_levels(&found.scales, 31) {
+        // The reference found by trial that a little less is better.
+        block.d = Half::from_f32(d * 0.9875);
+        block.scales = std::array::from_fn(|j| levels[2 * j] | levels[2 * j + 1] << 4);
+    }
+    block
+}
+
+impl Dot for BlockIq2S {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        let mut scaled = 0;
+        for (k, y) in with.qs.chunks_exact(8).enumerate() {
+            let scale = i32::from(1 + 2 * self.scale(k / 2));
+            scaled += scale * dot_i32(self.group(k).into_iter(), y);
+        }
+        f64::from(self.d.to_f32()) * 0.125 * f64::from(with.scale()) * f64::from(scaled)
+    }
+}

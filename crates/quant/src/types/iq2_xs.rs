@@ -2,9 +2,18 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::grid;
+use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
+use crate::search::ZERO_MAGNITUDE;
+use crate::signs::{even_signs, sign};
+use crate::super_block::sum_of_squares;
 use crate::types::Q8_K;
+use crate::types::iq2_xxs::VALUES;
+use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 74 bytes.
 ///
@@ -38,5 +47,98 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1), (2, 2, 32)],
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockIq2Xs>()
+            .with_weighted_encode::<BlockIq2Xs>()
+            .with_dot::<BlockIq2Xs>(),
+    ),
 };
+
+fn search() -> GridSearch<8> {
+    GridSearch {
+        grid: grid::iq2_xs(),
+        n_steps: 9,
+        step: 0.1,
+        range: Range::Largest,
+        zero_below: ZERO_MAGNITUDE,
+        refit: Refit::OffGrid,
+        even_signs: true,
+    }
+}
+
+impl BlockIq2Xs {
+    /// 4-bit scale of elements `16j..16j+15`.
+    fn scale(&self, j: usize) -> u8 {
+        self.scales[j / 2] >> (j % 2 * 4) & 15
+    }
+
+    /// Signed values of elements `8k..8k+7`.
+    fn group(&self, k: usize) -> [i32; 8] {
+        let word = u16::from_le_bytes(self.qs[k]);
+        let levels = grid::iq2_xs().point(usize::from(word & 511));
+        let signs = even_signs((word >> 9) as u8);
+        std::array::from_fn(|i| i32::from(VALUES[usize::from(levels[i])]) * sign(signs, i))
+    }
+}
+
+impl Block for BlockIq2Xs {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        for (k, out) in out.chunks_exact_mut(8).enumerate() {
+            let d = self.d.to_f32() * (0.5 + f32::from(self.scale(k / 2))) * 0.25;
+            for (out, value) in out.iter_mut().zip(self.group(k)) {
+                *out = d * value as f32;
+            }
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite()
+    }
+}
+
+impl Encode for BlockIq2Xs {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        // Never called without: see `with_weighted_encode`.
+        let Some(importance) = importance else { return };
+        let search = search();
+        for ((x, importance), block) in x
+            .chunks_exact(256)
+            .zip(importance.chunks_exact(256))
+            .zip(blocks)
+        {
+            *block = encode::<L>(&search, x, importance);
+        }
+    }
+}
+
+#[inline(always)]
+fn encode<L: Lanes>(search: &GridSearch<8>, x: &[f32], importance: &[f32]) -> BlockIq2Xs {
+    let weights = importance_weights(x, importance, sum_of_squares(x) / 256.0);
+    let found = search.encode::<L, 16>(x, &weights);
+    let mut block = BlockIq2Xs::zeroed();
+    let Some((d, levels)) = odd_levels(&found.scales, 31) else {
+        return block;
+    };
+    block.d = Half::from_f32(d);
+    block.scales = std::array::from_fn(|j| levels[2 * j] | levels[2 * j + 1] << 4);
+    block.qs = std::array::from_fn(|k| {
+        (found.indices[k] | u16::from(found.signs[k] & 127) << 9).to_le_bytes()
+    });
+    block
+}
+
+impl Dot for BlockIq2Xs {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        let mut scaled = 0;
+        for (k, y) in with.qs.chunks_exact(8).enumerate() {
+            let scale = i32::from(1 + 2 * self.scale(k / 2));
+            scaled += scale * dot_i32(self.group(k).into_iter(), y);
+        }
+        f64::from(self.d.to_f32()) * 0.125 * f64::from(with.scale()) * f64::from(scaled)
+    }
+}

@@ -2,9 +2,17 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::grid;
+use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
+use crate::search::ZERO_MAGNITUDE;
+use crate::signs::{even_signs, sign};
+use crate::super_block::sum_of_squares;
 use crate::types::Q8_K;
+use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 66 bytes.
 ///
@@ -47,5 +55,138 @@ static FORMAT: Format = Format {
     ],
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockIq2Xxs>()
+            .with_weighted_encode::<BlockIq2Xxs>()
+            .with_dot::<BlockIq2Xxs>(),
+    ),
 };
+
+/// What the levels stand for.
+pub(crate) const VALUES: [u8; 4] = [8, 25, 43, 0];
+
+fn search() -> GridSearch<8> {
+    GridSearch {
+        grid: grid::iq2_xxs(),
+        n_steps: 6,
+        step: 0.1,
+        range: Range::EvenLevels,
+        zero_below: ZERO_MAGNITUDE,
+        refit: Refit::All,
+        even_signs: true,
+    }
+}
+
+/// 32 elements as they are stored.
+struct Part {
+    indices: [u8; 4],
+    /// Four 7-bit sign words, and the scale in bits 28-31.
+    signs_and_scale: u32,
+}
+
+impl BlockIq2Xxs {
+    fn part(&self, j: usize) -> Part {
+        let [a, b, c, d]: [[u8; 2]; 4] = std::array::from_fn(|i| self.qs[4 * j + i]);
+        Part {
+            indices: [a[0], a[1], b[0], b[1]],
+            signs_and_scale: u32::from_le_bytes([c[0], c[1], d[0], d[1]]),
+        }
+    }
+
+    fn set_part(&mut self, j: usize, part: &Part) {
+        let ([a, b, c, d], bytes) = (part.indices, part.signs_and_scale.to_le_bytes());
+        self.qs[4 * j] = [a, b];
+        self.qs[4 * j + 1] = [c, d];
+        self.qs[4 * j + 2] = [bytes[0], bytes[1]];
+        self.qs[4 * j + 3] = [bytes[2], bytes[3]];
+    }
+}
+
+impl Part {
+    fn scale(&self) -> u32 {
+        self.signs_and_scale >> 28
+    }
+
+    /// Signed values of group `k`.
+    fn group(&self, k: usize) -> [i32; 8] {
+        let levels = grid::iq2_xxs().point(self.indices[k].into());
+        let signs = even_signs((self.signs_and_scale >> (7 * k)) as u8);
+        std::array::from_fn(|i| i32::from(VALUES[usize::from(levels[i])]) * sign(signs, i))
+    }
+}
+
+impl Block for BlockIq2Xxs {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        for (j, out) in out.chunks_exact_mut(32).enumerate() {
+            let part = self.part(j);
+            let d = self.d.to_f32() * (0.5 + part.scale() as f32) * 0.25;
+            for (k, out) in out.chunks_exact_mut(8).enumerate() {
+                for (out, value) in out.iter_mut().zip(part.group(k)) {
+                    *out = d * value as f32;
+                }
+            }
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite()
+    }
+}
+
+impl Encode for BlockIq2Xxs {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        // Never called without: see `with_weighted_encode`.
+        let Some(importance) = importance else { return };
+        let search = search();
+        for ((x, importance), block) in x
+            .chunks_exact(256)
+            .zip(importance.chunks_exact(256))
+            .zip(blocks)
+        {
+            *block = encode::<L>(&search, x, importance);
+        }
+    }
+}
+
+#[inline(always)]
+fn encode<L: Lanes>(search: &GridSearch<8>, x: &[f32], importance: &[f32]) -> BlockIq2Xxs {
+    let weights = importance_weights(x, importance, sum_of_squares(x) / 256.0);
+    let found = search.encode::<L, 32>(x, &weights);
+    let mut block = BlockIq2Xxs::zeroed();
+    let Some((d, levels)) = odd_levels(&found.scales, 31) else {
+        return block;
+    };
+    block.d = Half::from_f32(d);
+    for (j, &level) in levels[..8].iter().enumerate() {
+        let signs = (0..4).fold(0, |signs, k| {
+            signs | u32::from(found.signs[4 * j + k] & 127) << (7 * k)
+        });
+        let part = Part {
+            indices: std::array::from_fn(|k| found.indices[4 * j + k] as u8),
+            signs_and_scale: signs | u32::from(level) << 28,
+        };
+        block.set_part(j, &part);
+    }
+    block
+}
+
+impl Dot for BlockIq2Xxs {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        let mut scaled = 0;
+        for (j, y) in with.qs.chunks_exact(32).enumerate() {
+            let part = self.part(j);
+            let sum: i32 = y
+                .chunks_exact(8)
+                .enumerate()
+                .map(|(k, y)| dot_i32(part.group(k).into_iter(), y))
+                .sum();
+            scaled += (2 * part.scale() as i32 + 1) * sum;
+        }
+        f64::from(self.d.to_f32()) * 0.125 * f64::from(with.scale()) * f64::from(scaled)
+    }
+}

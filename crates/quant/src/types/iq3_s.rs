@@ -2,9 +2,16 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::grid;
+use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
+use crate::lanes::Lanes;
 use crate::registry::{Format, TensorType};
+use crate::signs::sign;
+use crate::super_block::sum_of_squares;
 use crate::types::Q8_K;
+use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 110 bytes.
 ///
@@ -40,5 +47,113 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
-    codec: None,
+    codec: Some(
+        Codec::of::<BlockIq3S>()
+            .with_encode::<BlockIq3S>()
+            .with_dot::<BlockIq3S>(),
+    ),
 };
+
+fn search() -> GridSearch<4> {
+    GridSearch {
+        grid: grid::iq3_s(),
+        n_steps: 9,
+        step: 0.2,
+        range: Range::Largest,
+        // The smallest number: only zeros count as zero.
+        zero_below: f32::from_bits(1),
+        refit: Refit::AllIfOffGrid,
+        even_signs: false,
+    }
+}
+
+impl BlockIq3S {
+    /// 4-bit scale of elements `32j..32j+31`.
+    fn scale(&self, j: usize) -> u8 {
+        self.scales[j / 2] >> (j % 2 * 4) & 15
+    }
+
+    /// Signed values of elements `32j..32j+31`.
+    fn values(&self, j: usize) -> [i32; 32] {
+        let mut values = [0; 32];
+        for (k, values) in values.chunks_exact_mut(4).enumerate() {
+            let high = usize::from(self.qh[j] >> k & 1) << 8;
+            let levels = grid::iq3_s().point(usize::from(self.qs[8 * j + k]) | high);
+            let signs = self.signs[4 * j + k / 2];
+            for (i, value) in values.iter_mut().enumerate() {
+                *value = (2 * i32::from(levels[i]) + 1) * sign(signs, k % 2 * 4 + i);
+            }
+        }
+        values
+    }
+}
+
+impl Block for BlockIq3S {
+    const LEN: usize = 256;
+
+    fn decode(&self, out: &mut [f32]) {
+        for (j, out) in out.chunks_exact_mut(32).enumerate() {
+            let d = self.d.to_f32() * f32::from(1 + 2 * self.scale(j));
+            for (out, value) in out.iter_mut().zip(self.values(j)) {
+                *out = d * value as f32;
+            }
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.d.is_finite()
+    }
+}
+
+impl Encode for BlockIq3S {
+    #[inline(always)]
+    fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        let search = search();
+        for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
+            let weights = match importance {
+                None => std::array::from_fn(|i| x[i] * x[i]),
+                Some(importance) => {
+                    let importance = &importance[256 * i..][..256];
+                    importance_weights(x, importance, 2.0 * sum_of_squares(x) / 256.0)
+                }
+            };
+            *block = encode::<L>(&search, x, &weights);
+        }
+    }
+}
+
+#[inline(always)]
+fn encode<L: Lanes>(search: &GridSearch<4>, x: &[f32], weights: &[f32; 256]) -> BlockIq3S {
+    let found = search.encode::<L, 32>(x, weights);
+    let mut block = BlockIq3S::zeroed();
+    // The reference does not step over an empty sub-block where it writes low bits and signs, so that those of the later
+    // ones stand too early; equal bytes need the same.
+    let used = (0..8).filter(|&j| found.used[j]);
+    for (place, j) in used.enumerate() {
+        for k in 0..8 {
+            let index = found.indices[8 * j + k];
+            block.qs[8 * place + k] = index as u8;
+            block.qh[j] |= ((index >> 8) as u8) << k;
+        }
+        block.signs[4 * place..][..4].copy_from_slice(&found.signs[4 * j..][..4]);
+    }
+    if let Some((d, levels)) = odd_levels(&found.scales, 31) {
+        // The reference found by trial that a little more is better.
+        block.d = Half::from_f32(d * 1.033);
+        block.scales = std::array::from_fn(|j| levels[2 * j] | levels[2 * j + 1] << 4);
+    }
+    block
+}
+
+impl Dot for BlockIq3S {
+    type With = BlockQ8K;
+
+    fn dot(&self, with: &BlockQ8K) -> f64 {
+        let mut scaled = 0;
+        for (j, y) in with.qs.chunks_exact(32).enumerate() {
+            let scale = i32::from(1 + 2 * self.scale(j));
+            scaled += scale * dot_i32(self.values(j).into_iter(), y);
+        }
+        f64::from(self.d.to_f32()) * f64::from(with.scale()) * f64::from(scaled)
+    }
+}
