@@ -8,7 +8,7 @@
 use std::array::from_fn;
 use std::ops::{Add, BitAnd, Div, Mul, Neg, Sub};
 
-use crate::levels::nearest;
+use crate::levels::{nearest, truncate};
 
 /// How many numbers there are.
 pub const LANES: usize = 8;
@@ -52,6 +52,8 @@ pub trait Lanes:
     /// The nearest integers, ties to even, for magnitudes below 2^22. Beyond, bit for bit: the low 23 bits of
     /// `x + 12582912`, less 2^22.
     fn nearest(self) -> Self::Ints;
+    /// Towards zero; what does not fit becomes `i32::MIN`.
+    fn truncate(self) -> Self::Ints;
     /// Indices of the nearest levels of a table, of two the higher one, and these levels. NaN takes the last.
     fn nearest_level(self, table: &LevelTable) -> (Self::Ints, Self);
 
@@ -116,6 +118,20 @@ pub(crate) fn untranspose<L: Lanes>(levels: &[L::Ints], out: &mut [u8]) {
     }
 }
 
+/// The low bytes of what `level` makes of neighbouring elements, eight at a time.
+#[inline(always)]
+pub(crate) fn map_levels<L: Lanes, const N: usize>(
+    x: &[f32; N],
+    level: impl Fn(L) -> L::Ints,
+) -> [u8; N] {
+    let mut levels = [0; N];
+    let eights = x.as_chunks().0.iter();
+    for (x, levels) in eights.zip(levels.as_chunks_mut().0) {
+        *levels = L::store_ints(level(L::load(*x))).map(|level| level as u8);
+    }
+    levels
+}
+
 /// Per lane the sum over the entries.
 #[inline(always)]
 pub(crate) fn sum<L: Lanes>(x: &[L]) -> L {
@@ -168,6 +184,11 @@ impl Lanes for Plain {
     #[inline(always)]
     fn nearest(self) -> [i32; LANES] {
         self.0.map(nearest)
+    }
+
+    #[inline(always)]
+    fn truncate(self) -> [i32; LANES] {
+        self.0.map(truncate)
     }
 
     #[inline(always)]

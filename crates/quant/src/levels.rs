@@ -1,5 +1,7 @@
 //! Rounding to levels, and the 32-element blocks that Q4_0, Q4_1, Q5_0 and Q5_1 share.
 
+use crate::lanes::{Lanes, map_levels};
+
 /// Nearest integer, ties to even, for `|x| < 2^22`.
 ///
 /// The sum pushes the fraction out of the mantissa. Out of range (or not a number) the result is some
@@ -23,9 +25,10 @@ pub(crate) fn truncate(x: f32) -> i32 {
 /// The nearest integer, half away from zero, for magnitudes below 2^22: adding the largest number below one half
 /// and truncating never rounds up what lies below a half.
 #[inline(always)]
-pub(crate) fn round_away(x: f32) -> i32 {
-    const BELOW_HALF: f32 = 0.499_999_97;
-    truncate(x + BELOW_HALF.copysign(x))
+pub(crate) fn round_away<L: Lanes>(x: L) -> L::Ints {
+    let below_half = L::splat(0.499_999_97);
+    let negative = L::splat(0.0).greater(x);
+    (x + L::choose(negative, -below_half, below_half)).truncate()
 }
 
 /// `1 / x`, or 0 for 0: the factor that turns values into levels.
@@ -34,65 +37,93 @@ pub(crate) fn reciprocal(x: f32) -> f32 {
     if x != 0.0 { 1.0 / x } else { 0.0 }
 }
 
-/// The element of largest magnitude, with its sign (the first of equals; 0 for a block of zeros).
+/// Smallest and largest element, of which a zero may have either sign. Compared as integers, which keeps the order of
+/// finite numbers and, unlike comparing floats, vectorizes; a NaN comes out as one of the two.
+#[inline(always)]
+fn bounds(x: &[f32]) -> (f32, f32) {
+    // Turns over the order of negative numbers; twice is not at all.
+    let key = |bits: i32| bits ^ ((bits >> 31) & i32::MAX);
+    let (mut min, mut max) = (i32::MAX, i32::MIN);
+    for x in x {
+        let key = key(x.to_bits() as i32);
+        min = min.min(key);
+        max = max.max(key);
+    }
+    let float = |bits: i32| f32::from_bits(key(bits) as u32);
+    (float(min), float(max))
+}
+
+/// The element of largest magnitude, with its sign (the first of equals; 0 for a block of zeros). NaN does not count.
 #[inline(always)]
 pub(crate) fn largest_signed(x: &[f32]) -> f32 {
-    let (mut magnitude, mut value) = (0.0f32, 0.0f32);
+    let (min, max) = bounds(x);
+    if max > -min && !min.is_nan() {
+        max
+    } else if max < -min && !max.is_nan() {
+        min
+    } else {
+        first_largest(x)
+    }
+}
+
+/// [`largest_signed`] one by one, for what is rare.
+#[cold]
+fn first_largest(x: &[f32]) -> f32 {
+    let mut value = 0.0f32;
     for &x in x {
-        if magnitude < x.abs() {
-            magnitude = x.abs();
+        if x.abs() > value.abs() {
             value = x;
         }
     }
     value
 }
 
-/// The largest magnitude.
+/// The largest magnitude; NaN is larger than all.
 #[inline(always)]
 pub(crate) fn largest_magnitude(x: &[f32]) -> f32 {
-    x.iter().fold(
-        0.0f32,
-        |largest, x| if largest > x.abs() { largest } else { x.abs() },
-    )
+    let bits = x
+        .iter()
+        .fold(0, |largest, x| largest.max(x.to_bits() & 0x7fff_ffff));
+    f32::from_bits(bits)
 }
 
-/// Smallest and largest element.
+/// Smallest and largest element; of zeros the first.
 #[inline(always)]
 pub(crate) fn range(x: &[f32]) -> (f32, f32) {
-    let (mut min, mut max) = (f32::MAX, -f32::MAX);
-    for &x in x {
-        min = if x < min { x } else { min };
-        max = if x > max { x } else { max };
-    }
-    (min, max)
+    let (min, max) = bounds(x);
+    let first_zero = |bound: f32| {
+        if bound == 0.0 {
+            let zero = x.iter().copied().find(|&x| x == 0.0);
+            zero.unwrap_or(bound)
+        } else {
+            bound
+        }
+    };
+    (first_zero(min), first_zero(max))
 }
 
 /// Levels `0..2n` with `n` standing for zero: the scale maps the element of largest magnitude to level 0,
 /// so that one end of the range is hit exactly.
 #[inline(always)]
-pub(crate) fn symmetric_levels(x: &[f32], n: u8) -> (f32, [u8; 32]) {
+pub(crate) fn symmetric_levels<L: Lanes>(x: &[f32; 32], n: u8) -> (f32, [u8; 32]) {
     let d = largest_signed(x) / -f32::from(n);
-    let inverse = reciprocal(d);
-    let mut levels = [0; 32];
-    for (level, x) in levels.iter_mut().zip(x) {
-        let rounded = truncate(x * inverse + (f32::from(n) + 0.5)) as i8;
-        *level = rounded.min(2 * n as i8 - 1) as u8;
-    }
-    (d, levels)
+    let (inverse, above) = (L::splat(reciprocal(d)), L::splat(f32::from(n) + 0.5));
+    let n_max = 2 * i32::from(n) - 1;
+    let level = |x: L| L::clamp_ints((x * inverse + above).truncate(), i32::MIN, n_max);
+    (d, map_levels(x, level))
 }
 
 /// Levels `0..=n_max` from the smallest to the largest element: scale, minimum, levels.
 #[inline(always)]
-pub(crate) fn affine_levels(x: &[f32], n_max: u8) -> (f32, f32, [u8; 32]) {
+pub(crate) fn affine_levels<L: Lanes>(x: &[f32; 32], n_max: u8) -> (f32, f32, [u8; 32]) {
     let (min, max) = range(x);
     let d = (max - min) / f32::from(n_max);
-    let inverse = reciprocal(d);
-    let mut levels = [0; 32];
-    for (level, x) in levels.iter_mut().zip(x) {
-        let rounded = truncate((x - min) * inverse + 0.5) as i8;
-        *level = rounded.min(n_max as i8) as u8;
-    }
-    (d, min, levels)
+    let (inverse, first, half) = (L::splat(reciprocal(d)), L::splat(min), L::splat(0.5));
+    let level = |x: L| {
+        let rounded = ((x - first) * inverse + half).truncate();
+        L::clamp_ints(rounded, i32::MIN, i32::from(n_max))
+    };
+    (d, min, map_levels(x, level))
 }
 
 /// Low nibble of byte `i`: level `i`; high nibble: level `i + 16`.

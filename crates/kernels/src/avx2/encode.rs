@@ -124,6 +124,11 @@ impl Lanes for F32x8 {
         })
     }
 
+    #[inline(always)]
+    fn truncate(self) -> __m256i {
+        avx2!(_mm256_cvttps_epi32(self.0))
+    }
+
     /// Four comparisons, each with the middle of what the ones before left. A comparison gives 0 or -1, so the index
     /// grows downwards from 0; permutations look at its low three bits.
     #[inline(always)]

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::lanes::Lanes;
-use crate::levels::{largest_signed, pack_nibbles, truncate, unpack_nibbles};
+use crate::levels::{largest_magnitude, pack_nibbles, truncate, unpack_nibbles};
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_0;
 use crate::types::q8_0::BlockQ8_0;
@@ -50,27 +50,47 @@ static FORMAT: Format = Format {
 /// What the E2M1 codes stand for, doubled: a sign, two bits of exponent and one of mantissa.
 pub const E2M1_DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// Codes of the nearest elements under scale `d`, which is halved; of two equally near ones the first.
+/// Codes of the nearest elements under scale `d`, which is halved; of two equally near ones the smaller.
 #[inline(always)]
 pub(crate) fn e2m1_codes<const N: usize>(x: &[f32; N], d: f32) -> [u8; N] {
-    let (mut codes, mut errors) = ([0; N], x.map(|x| (0.0 * d - x).abs()));
-    for (code, value) in E2M1_DOUBLED.into_iter().enumerate().skip(1) {
-        let value = f32::from(value) * d;
-        for i in 0..N {
-            let error = (value - x[i]).abs();
+    let mut codes = [0; N];
+    for (x, codes) in x.as_chunks().0.iter().zip(codes.as_chunks_mut().0) {
+        *codes = eight_e2m1_codes(x, d);
+    }
+    codes
+}
+
+/// Eight codes, which is what vectorizes. An element of the other sign is never nearer than 0.
+#[inline(always)]
+fn eight_e2m1_codes(x: &[f32; 8], d: f32) -> [u8; 8] {
+    let sizes = x.map(f32::abs);
+    let (mut codes, mut errors) = ([0u32; 8], sizes);
+    for code in 1..8 {
+        let value = f32::from(E2M1_DOUBLED[code as usize]) * d;
+        for i in 0..8 {
+            let error = (value - sizes[i]).abs();
             let nearer = error < errors[i];
-            codes[i] = if nearer { code as u32 } else { codes[i] };
+            codes[i] = if nearer { code } else { codes[i] };
             errors[i] = if nearer { error } else { errors[i] };
         }
     }
-    codes.map(|code| code as u8)
+    std::array::from_fn(|i| {
+        let negative = x[i] < 0.0 && codes[i] != 0;
+        (codes[i] | u32::from(negative) << 3) as u8
+    })
 }
 
 /// The exponent whose largest element, 6, covers a block: two below that of the largest magnitude.
 ///
 /// The logarithm is rounded to binary32, so that what lies just below a power of two counts as that power. The byte of a
 /// block below the range wraps around: its codes are all 0.
+#[inline(always)]
 fn exponent(largest: f32) -> u8 {
+    let (exponent, mantissa) = (largest.to_bits() >> 23, largest.to_bits() & 0x007f_ffff);
+    // Far enough below the next power of two, at the cost of a logarithm otherwise: no more than 2^6 numbers round up.
+    if (3..255).contains(&exponent) && mantissa < 0x007f_ff00 {
+        return (exponent - 2) as u8;
+    }
     if largest > 0.0 {
         let log = f64::from(largest).log2() as f32;
         truncate(log.floor() + 125.0) as u8
@@ -110,7 +130,7 @@ impl Encode for BlockMxfp4 {
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.as_chunks().0.iter().zip(blocks) {
-            let e = exponent(largest_signed(x).abs());
+            let e = exponent(largest_magnitude(x));
             *block = BlockMxfp4 {
                 e,
                 qs: pack_nibbles(&e2m1_codes(x, Self::half_scale(e))),

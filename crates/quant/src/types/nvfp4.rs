@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::lanes::Lanes;
-use crate::levels::largest_signed;
+use crate::levels::largest_magnitude;
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_0;
 use crate::types::mxfp4::{E2M1_DOUBLED, e2m1_codes};
@@ -122,7 +122,7 @@ impl Encode for BlockNvfp4 {
             let quarters = block.d.iter_mut().zip(block.qs.as_chunks_mut::<8>().0);
             for (x, (d, qs)) in x.as_chunks::<16>().0.iter().zip(quarters) {
                 // The largest element is 6.
-                *d = to_ue4m3(largest_signed(x).abs() / 6.0);
+                *d = to_ue4m3(largest_magnitude(x) / 6.0);
                 let codes = e2m1_codes(x, half_ue4m3(*d));
                 *qs = std::array::from_fn(|i| codes[i] | codes[i + 8] << 4);
             }

@@ -4,8 +4,8 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::lanes::Lanes;
-use crate::levels::{largest_signed, reciprocal, round_away};
+use crate::lanes::{Lanes, map_levels};
+use crate::levels::{largest_magnitude, reciprocal, round_away};
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_0;
 use crate::types::q8_0::BlockQ8_0;
@@ -75,9 +75,10 @@ impl Encode for BlockQ2_0 {
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.as_chunks::<64>().0.iter().zip(blocks) {
-            let d = largest_signed(x).abs();
-            let inverse = reciprocal(d);
-            let levels = x.map(|x| round_away(x * inverse).wrapping_add(1).clamp(0, 3) as u8);
+            let d = largest_magnitude(x);
+            let inverse = L::splat(reciprocal(d));
+            let level = |x: L| L::clamp_ints(L::add_int(round_away(x * inverse), 1), 0, 3);
+            let levels = map_levels(x, level);
             *block = BlockQ2_0 {
                 d: Half::from_f32(d),
                 qs: std::array::from_fn(|i| {

@@ -85,8 +85,8 @@ impl Encode for BlockQ5_0 {
                 blocks[i] = Self::new(d, &levels)
             });
         }
-        for (x, block) in x.chunks_exact(32).zip(blocks) {
-            let (d, levels) = symmetric_levels(x, 16);
+        for (x, block) in x.as_chunks().0.iter().zip(blocks) {
+            let (d, levels) = symmetric_levels::<L>(x, 16);
             *block = Self::new(d, &levels);
         }
     }

@@ -88,8 +88,8 @@ impl Encode for BlockQ5_1 {
                 blocks[i] = Self::new(d, m, &levels)
             });
         }
-        for (x, block) in x.chunks_exact(32).zip(blocks) {
-            let (d, m, levels) = affine_levels(x, 31);
+        for (x, block) in x.as_chunks().0.iter().zip(blocks) {
+            let (d, m, levels) = affine_levels::<L>(x, 31);
             *block = Self::new(d, m, &levels);
         }
     }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, map_levels};
 use crate::levels::{largest_magnitude, reciprocal, round_away};
 use crate::registry::{Format, TensorType};
 
@@ -47,14 +47,11 @@ static FORMAT: Format = Format {
 
 /// Scale and levels of 32 values; a level is rounded half away from zero.
 #[inline(always)]
-pub(crate) fn byte_levels(x: &[f32]) -> (f32, [i8; 32]) {
+pub(crate) fn byte_levels<L: Lanes>(x: &[f32; 32]) -> (f32, [i8; 32]) {
     let d = largest_magnitude(x) / 127.0;
-    let inverse = reciprocal(d);
-    let mut levels = [0; 32];
-    for (level, x) in levels.iter_mut().zip(x) {
-        *level = round_away(x * inverse) as i8;
-    }
-    (d, levels)
+    let inverse = L::splat(reciprocal(d));
+    let levels = map_levels(x, |x: L| round_away(x * inverse));
+    (d, levels.map(|level| level as i8))
 }
 
 impl Block for BlockQ8_0 {
@@ -75,8 +72,8 @@ impl Block for BlockQ8_0 {
 impl Encode for BlockQ8_0 {
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
-        for (x, block) in x.chunks_exact(32).zip(blocks) {
-            let (d, qs) = byte_levels(x);
+        for (x, block) in x.as_chunks().0.iter().zip(blocks) {
+            let (d, qs) = byte_levels::<L>(x);
             *block = BlockQ8_0 {
                 d: Half::from_f32(d),
                 qs,

@@ -61,8 +61,8 @@ impl Block for BlockQ8_1 {
 impl Encode for BlockQ8_1 {
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
-        for (x, block) in x.chunks_exact(32).zip(blocks) {
-            let (d, qs) = byte_levels(x);
+        for (x, block) in x.as_chunks().0.iter().zip(blocks) {
+            let (d, qs) = byte_levels::<L>(x);
             let sum: i32 = qs.iter().map(|&q| i32::from(q)).sum();
             *block = BlockQ8_1 {
                 d: Half::from_f32(d),

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, map_levels};
 use crate::levels::{largest_magnitude, reciprocal, round_away};
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_K;
@@ -102,21 +102,20 @@ impl Block for BlockTq1_0 {
 /// Scale and digits 0..=2 of 256 values; what is no digit (of a block that is all subnormal or holds an infinity) is kept
 /// modulo 256.
 #[inline(always)]
-pub(crate) fn ternary_digits(x: &[f32]) -> (f32, [u8; 256]) {
+pub(crate) fn ternary_digits<L: Lanes>(x: &[f32; 256]) -> (f32, [u8; 256]) {
     let d = largest_magnitude(x);
-    let inverse = reciprocal(d);
-    let mut digits = [0; 256];
-    for (digit, x) in digits.iter_mut().zip(x) {
-        *digit = (round_away(x * inverse) as u8).wrapping_add(1);
-    }
-    (d, digits)
+    let inverse = L::splat(reciprocal(d));
+    (
+        d,
+        map_levels(x, |x: L| L::add_int(round_away(x * inverse), 1)),
+    )
 }
 
 impl Encode for BlockTq1_0 {
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
-        for (x, block) in x.chunks_exact(256).zip(blocks) {
-            let (d, digits) = ternary_digits(x);
+        for (x, block) in x.as_chunks().0.iter().zip(blocks) {
+            let (d, digits) = ternary_digits::<L>(x);
             let number = |first: usize, step: usize, n_digits: usize| {
                 (0..n_digits).fold(0u8, |number, n| {
                     number

@@ -66,8 +66,8 @@ impl Block for BlockTq2_0 {
 impl Encode for BlockTq2_0 {
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
-        for (x, block) in x.chunks_exact(256).zip(blocks) {
-            let (d, digits) = ternary_digits(x);
+        for (x, block) in x.as_chunks().0.iter().zip(blocks) {
+            let (d, digits) = ternary_digits::<L>(x);
             *block = BlockTq2_0 {
                 qs: pack_two_bits(&digits),
                 d: Half::from_f32(d),
