@@ -4,19 +4,10 @@ use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Text from a file, safe to print on one line: control characters, which could steer a terminal, and marks that turn
-/// the direction of writing around are escaped.
+/// Text safe to print on one line, whoever wrote the words in it: line breaks, which could forge a message of ours, control
+/// characters, which could steer a terminal, and marks that turn the direction of writing around are escaped.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    escaped(text, is_unsafe)
-}
-
-/// The same for lines of our own, which may have words of a file in them: line breaks and tabs stay.
-pub fn harmless(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| is_unsafe(c) && c != '\n' && c != '\t')
-}
-
-fn escaped(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.chars().any(&is_unsafe) {
+    if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -32,7 +23,7 @@ fn escaped(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
 
 fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The text with spaces behind it up to a width of `n_columns`; Chinese characters take two.
@@ -88,7 +79,7 @@ mod tests {
             printable("a\u{1b}[2J\n\u{202e}b"),
             "a\\u{1b}[2J\\n\\u{202e}b"
         );
-        assert_eq!(harmless("a\u{1b}[2J\n\tb\r"), "a\\u{1b}[2J\n\tb\\r");
+        assert_eq!(printable("a\tb\r\u{2028}c"), "a\\tb\\r\\u{2028}c");
     }
 
     #[test]

@@ -1,8 +1,14 @@
 //! How an error reaches the reader: `error: …`, and `hint: …` where a remedy is known, on standard error.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
+
+use crate::display::printable;
 
 /// A remedy, attached to an error by `error.context(Hint::new("…"))`.
 #[derive(Debug)]
@@ -41,6 +47,12 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(Exit(code)) = error.downcast_ref() {
         return ExitCode::from(*code);
     }
+    print(error);
+    ExitCode::FAILURE
+}
+
+/// Prints the error with its remedy.
+pub fn print(error: &anyhow::Error) {
     let mut hint = hint(error);
     let mut causes: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -67,7 +79,53 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(hint) = hint {
         say!("hint: {hint}");
     }
-    ExitCode::FAILURE
+}
+
+/// Prints the parser's message. Words of the command line in it stay on their line and do not steer the terminal.
+pub fn print_usage(mut error: clap::Error) -> io::Result<()> {
+    let words: Vec<(ContextKind, ContextValue)> = error
+        .context()
+        .filter_map(|(kind, value)| Some((kind, printable_words(value)?)))
+        .collect();
+    for (kind, value) in words {
+        error.insert(kind, value);
+    }
+    // What a check of a value says is no part of the context.
+    let reason = std::error::Error::source(&error).map(ToString::to_string);
+    match reason.filter(|reason| matches!(printable(reason), Cow::Owned(_))) {
+        None => error.print(),
+        Some(reason) => {
+            // The parser drops what steers a terminal, but keeps line breaks.
+            let shown = StyledStr::from(&reason).to_string();
+            let text = error.render().to_string();
+            let text = text.replace(&shown, &printable(&reason));
+            io::stderr().write_all(text.as_bytes())
+        }
+    }
+}
+
+/// The same words, printable; none where they are already.
+fn printable_words(value: &ContextValue) -> Option<ContextValue> {
+    let changed = |text: &String| match printable(text) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(text),
+    };
+    let styled = |text: &StyledStr| changed(&text.to_string()).map(StyledStr::from);
+    match value {
+        ContextValue::String(text) => changed(text).map(ContextValue::String),
+        ContextValue::Strings(texts) => {
+            let texts = texts.iter().map(|text| printable(text).into_owned());
+            Some(ContextValue::Strings(texts.collect()))
+        }
+        // The usage is the parser's own text, of several lines.
+        ContextValue::StyledStrs(texts) => {
+            let texts = texts
+                .iter()
+                .map(|text| styled(text).unwrap_or_else(|| text.clone()));
+            Some(ContextValue::StyledStrs(texts.collect()))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a cause begins with the file that the context above it names, and so says it all.

@@ -80,8 +80,9 @@ fn run_as_reference(command: &Command, name: &'static str, argv: &[OsString]) ->
             USAGE_OF_REFERENCE,
         ),
         Err(error) => {
-            let code = usage(&error, USAGE_OF_REFERENCE);
-            match error.use_stderr() || code != ExitCode::SUCCESS {
+            let is_wrong = error.use_stderr();
+            let code = usage(error, USAGE_OF_REFERENCE);
+            match is_wrong || code != ExitCode::SUCCESS {
                 true => code,
                 false => ExitCode::from(command.reference_help_code),
             }
@@ -94,7 +95,7 @@ fn run_as_gristmill(argv: &[OsString]) -> ExitCode {
     let argv = arguments::normalise(argv, &parser);
     match parser.try_get_matches_from(argv) {
         Ok(matches) => finish(cmd::dispatch(&matches), USAGE),
-        Err(error) => usage(&error, USAGE),
+        Err(error) => usage(error, USAGE),
     }
 }
 
@@ -102,16 +103,17 @@ fn finish(result: anyhow::Result<()>, usage_code: u8) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
-    match error.downcast_ref::<clap::Error>() {
-        Some(wrong_usage) => usage(wrong_usage, usage_code),
-        None => failure::report(&error),
+    match error.downcast::<clap::Error>() {
+        Ok(wrong_usage) => usage(wrong_usage, usage_code),
+        Err(error) => failure::report(&error),
     }
 }
 
 /// Prints help or version (exit 0) or what is wrong with the arguments (exit `code`).
-fn usage(error: &clap::Error, code: u8) -> ExitCode {
-    let printed = error.print();
-    match (error.use_stderr(), printed) {
+fn usage(error: clap::Error, code: u8) -> ExitCode {
+    let use_stderr = error.use_stderr();
+    let printed = failure::print_usage(error);
+    match (use_stderr, printed) {
         (true, _) => ExitCode::from(code),
         (false, Ok(())) => ExitCode::SUCCESS,
         (false, Err(failure)) => failure::report(&failure.into()),

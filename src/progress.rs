@@ -1,7 +1,7 @@
 //! What a conversion or quantization shows while it runs: notes and warnings as lines, and on a terminal a bar with
 //! the rate and the time left. In a pipe there is no bar.
 
-use crate::display::{harmless, printable};
+use crate::display::printable;
 use gristmill_convert::Event;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -26,21 +26,15 @@ impl ProgressLog {
     /// Shows one event.
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Warning(text) => self.line(&format!("warning: {}", printable(text))),
+            Event::Warning(_) => self.log(event),
             Event::Start { n_tensors, bytes } => self.start(*n_tensors, *bytes),
-            Event::Tensor {
-                index,
-                name,
-                dims,
-                from,
-                to,
-            } => {
-                let name = printable(name);
-                let position = format!("[{:>4}/{:>4}]", index + 1, self.n_tensors);
+            Event::Tensor { index, name, .. } => {
                 if self.verbose {
-                    self.line(&format!("{position} {name} {dims:?}: {from} -> {to}"));
+                    self.log(event);
                 }
-                self.bar.set_message(format!("{position} {name}"));
+                let position = format!("[{:>4}/{:>4}]", index + 1, self.n_tensors);
+                self.bar
+                    .set_message(printable(&format!("{position} {name}")).into_owned());
             }
             Event::Written { bytes } => self.bar.inc(*bytes),
             _ => {}
@@ -52,11 +46,13 @@ impl ProgressLog {
         self.bar = bar(bytes);
     }
 
-    fn line(&self, text: &str) {
+    /// Shows an event as a line, above the bar.
+    fn log(&self, event: &Event<'_>) {
+        let text = event.line(self.n_tensors).unwrap_or_default();
         if self.bar.is_hidden() {
             say!("{text}");
         } else {
-            self.bar.println(harmless(text));
+            self.bar.println(printable(&text));
         }
     }
 }
@@ -79,7 +75,10 @@ impl ByteBar {
         use gristmill_gguf::Event;
         match event {
             Event::Start { bytes } => self.bar = bar(bytes),
-            Event::File { path } => self.bar.set_message(path.display().to_string()),
+            Event::File { path } => {
+                let path = path.display().to_string();
+                self.bar.set_message(printable(&path).into_owned());
+            }
             Event::Done { bytes } => self.bar.inc(bytes),
             _ => {}
         }

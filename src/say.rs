@@ -11,8 +11,8 @@ macro_rules! say {
     };
 }
 
-/// What [`say!`] does. Whatever of a file is in the line, it does not steer the terminal.
+/// What [`say!`] does. Whatever of a file or an argument is in the line, it stays one line and does not steer the terminal.
 pub fn line(text: fmt::Arguments<'_>) {
     let text = text.to_string();
-    let _ = writeln!(std::io::stderr(), "{}", crate::display::harmless(&text));
+    let _ = writeln!(std::io::stderr(), "{}", crate::display::printable(&text));
 }

@@ -7,6 +7,8 @@ mod arguments;
 mod bytes;
 #[path = "main/check.rs"]
 mod check;
+#[path = "main/checkpoints.rs"]
+mod checkpoints;
 #[path = "main/containers.rs"]
 mod containers;
 #[path = "main/edit.rs"]
@@ -25,6 +27,8 @@ mod inspect;
 mod interrupted;
 #[path = "main/known_holes.rs"]
 mod known_holes;
+#[path = "main/messages.rs"]
+mod messages;
 #[path = "main/pipeline.rs"]
 mod pipeline;
 #[path = "main/real.rs"]
@@ -33,6 +37,8 @@ mod real;
 mod regression;
 #[path = "main/run.rs"]
 mod run;
+#[path = "main/sampling.rs"]
+mod sampling;
 #[path = "main/signals.rs"]
 mod signals;
 #[path = "../crates/gguf/tests/gguf/small_disk.rs"]

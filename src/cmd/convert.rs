@@ -7,7 +7,6 @@ use gristmill_convert::{ConvertOptions, ConvertReport, OutputType, convert};
 use gristmill_gguf::ShardLimits;
 
 use super::{Invocation, Run};
-use crate::display::{self, printable};
 use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
 use crate::sizes;
@@ -120,72 +119,10 @@ fn print_supported_models() -> anyhow::Result<()> {
 
 /// What was read on standard error, what was written on standard output.
 fn print_report(report: &ConvertReport) -> anyhow::Result<()> {
-    let counted = |types: Vec<(String, usize)>| -> String {
-        types
-            .into_iter()
-            .map(|(name, n)| format!("{n} {name}"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let sources = report
-        .source_types
-        .iter()
-        .map(|(name, n)| (name.clone(), *n))
-        .collect();
-    let types = report
-        .types
-        .iter()
-        .map(|(ty, n)| (ty.to_string(), *n))
-        .collect();
-    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".into());
-    say!("architecture: {} ({})", report.architecture, report.class);
-    say!(
-        "source: {} files, tensors: {}",
-        report.n_source_files,
-        counted(sources)
-    );
-    say!(
-        "output: {}, tensors: {}, {} parameters",
-        report.output_type,
-        counted(types),
-        report.n_params
-    );
-    say!("left out: {}", list(&report.left_out_tensors));
-    say!("unknown: {}", list(&report.unknown_tensors));
-    let pre_tokenizer = or_none(&report.pre_tokenizer);
-    say!(
-        "tokenizer: {}, pre-tokenizer {pre_tokenizer}, {} tokens",
-        or_none(&report.tokenizer),
-        report.n_tokens
-    );
-    say!(
-        "chat template: {}",
-        if report.has_chat_template {
-            "written"
-        } else {
-            "none"
-        }
-    );
-    let done = display::done(report.dry_run);
+    report.lines().iter().for_each(|line| say!("{line}"));
     let mut out = std::io::stdout().lock();
-    for (path, n_tensors, bytes) in &report.files {
-        writeln!(
-            out,
-            "{done} {}: {n_tensors} tensors, {bytes} bytes",
-            path.display()
-        )?;
+    for line in report.outputs() {
+        writeln!(out, "{line}")?;
     }
     Ok(())
-}
-
-/// The first names of a list, and how many more there are.
-fn list(names: &[String]) -> String {
-    const N_SHOWN: usize = 5;
-    let first = names.iter().take(N_SHOWN).map(|name| printable(name));
-    let first = first.collect::<Vec<_>>().join(", ");
-    match names.len() {
-        0 => "none".into(),
-        n if n <= N_SHOWN => first,
-        n => format!("{first} and {} more", n - N_SHOWN),
-    }
 }

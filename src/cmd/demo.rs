@@ -187,7 +187,8 @@ fn foreign(path: &Path) -> anyhow::Error {
 /// Shows a command line and runs it, in this process.
 fn step(line: &[&str]) -> anyhow::Result<()> {
     let shown: Vec<String> = line.iter().map(|word| quoted(word)).collect();
-    say!("\n$ gristmill {}", shown.join(" "));
+    say!("");
+    say!("$ gristmill {}", shown.join(" "));
     super::run_line(line)
 }
 

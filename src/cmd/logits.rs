@@ -80,7 +80,7 @@ impl Run for Logits {
             Ok::<_, Failure>(npy::write_row(&mut out, row)?)
         })
         .map_err(|failure| match failure {
-            Failure::Engine(error) => anyhow::Error::new(error),
+            Failure::Engine(error) => super::run::of_model(error, &self.model),
             Failure::Disk(error) => anyhow::Error::new(error).context(place()),
         })?;
         out.flush().with_context(place)?;

@@ -11,7 +11,6 @@ use gristmill_gguf::{Value, shard_prefix};
 use gristmill_quant::TensorType;
 
 use super::{Invocation, Run};
-use crate::display;
 use crate::failure::Hint;
 use crate::numbers;
 use crate::progress::ProgressLog;
@@ -240,35 +239,10 @@ fn print_report(report: &QuantizeReport, with_tensors: bool) -> anyhow::Result<(
             );
         }
     }
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let bits = |bytes: u64| bytes as f64 * 8.0 / report.n_elements.max(1) as f64;
-    let (before, after) = (report.source_bytes(), report.bytes());
-    say!(
-        "model size: {:.2} MiB ({:.2} bits per weight)",
-        mebibytes(before),
-        bits(before)
-    );
-    say!(
-        "quant size: {:.2} MiB ({:.2} bits per weight)",
-        mebibytes(after),
-        bits(after)
-    );
-    let n_fallbacks = report.fallbacks().count();
-    if n_fallbacks > 0 {
-        say!(
-            "warning: {n_fallbacks} of {} tensors fell back to another type",
-            report.tensors.len()
-        );
-    }
-    let done = display::done(report.dry_run);
+    report.lines().iter().for_each(|line| say!("{line}"));
     let mut out = std::io::stdout().lock();
-    for (path, n_tensors, bytes) in &report.files {
-        writeln!(
-            out,
-            "{done} {}: {}, {n_tensors} tensors, {bytes} bytes",
-            path.display(),
-            report.recipe
-        )?;
+    for line in report.outputs() {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }

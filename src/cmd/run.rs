@@ -11,7 +11,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use gristmill_engine::chat::{ChatTemplate, builtin};
-use gristmill_engine::{EngineError, LoadOptions, LoadReport, Model, Session, raw_prompt};
+use gristmill_engine::sampling::ModelSampling;
+use gristmill_engine::{
+    EngineError, GenerateOptions, LoadOptions, LoadReport, Model, Session, raw_prompt,
+};
 
 use super::{Invocation, Run as Command};
 use crate::failure::Hint;
@@ -72,11 +75,7 @@ impl Command for Run {
             .context(Hint::new("use llama-completion to continue a text")));
         }
         let prompt = self.prompt.read(reference.is_some())?;
-        let sampling = self.sampling.options();
         let mut options = self.load.options();
-        let mut answer = self
-            .answer
-            .options(sampling, self.output.n_probabilities())?;
         let quiet = self.output.quiet();
         if !quiet {
             self.gpu.note();
@@ -86,23 +85,23 @@ impl Command for Run {
         // clap requires one of the two
         let path = path.context("a model is needed")?;
         let model = load(path, &options, quiet)?;
+        let answer = self.answer(&model)?;
         let template = self.template(&model)?;
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
         memory::fit_context(&model, &mut options)?;
-        let session = Session::new(model, &options)?;
+        let session =
+            Session::new(model.clone(), &options).map_err(|error| of_model(error, path))?;
         if !quiet {
             output::report(
                 &LoadReport::new(session.context(), options.cache),
                 self.output.verbose(),
             );
         }
-        answer
-            .stops
-            .extend(self.chat.reverse_prompt.iter().cloned());
         match (mode, template) {
             (Mode::Completion, _) => complete(session, prompt, &answer, &self.output),
-            (Mode::Chat { single }, Some(template)) => {
-                let chat = chat::Chat::new(session, template, &self.chat, answer, &self.output)?;
+            (Mode::Chat { single }, Some((template, origin))) => {
+                let chat =
+                    chat::Chat::new(session, (template, origin), &self.chat, answer, &self.output)?;
                 chat.talk(prompt, single)
             }
             (Mode::Chat { .. }, None) => Err(anyhow::anyhow!(
@@ -125,6 +124,18 @@ pub(super) fn open(path: &std::path::Path, options: &LoadOptions) -> anyhow::Res
     })
 }
 
+/// What went wrong in computing with a model; where the file may be at fault, it is named.
+pub(super) fn of_model(error: EngineError, path: &std::path::Path) -> anyhow::Error {
+    match error {
+        EngineError::BadLogits { .. }
+        | EngineError::LogitNotFinite { .. }
+        | EngineError::NoCandidates
+        | EngineError::Model(_)
+        | EngineError::Compute(_) => anyhow::Error::new(error).context(path.display().to_string()),
+        error => error.into(),
+    }
+}
+
 fn load(path: &std::path::Path, options: &LoadOptions, quiet: bool) -> anyhow::Result<Arc<Model>> {
     let model = open(path, options)?;
     if !quiet {
@@ -135,6 +146,26 @@ fn load(path: &std::path::Path, options: &LoadOptions, quiet: bool) -> anyhow::R
 }
 
 impl Run {
+    /// How to answer: what the flags say, else what the model recommends.
+    fn answer(&self, model: &Model) -> anyhow::Result<GenerateOptions> {
+        let recommended = ModelSampling::of(model.file().metadata());
+        if !self.output.quiet() {
+            let warnings = recommended.warnings.iter();
+            warnings.for_each(|warning| say!("warning: {warning}"));
+            let words = recommended.wishes.words();
+            if !words.is_empty() {
+                say!("sampling: the model recommends {words}; flags go before it");
+            }
+        }
+        let sampling = self.sampling.options(&recommended.wishes);
+        let mut answer = self
+            .answer
+            .options(sampling, self.output.n_probabilities())?;
+        let stops = self.chat.reverse_prompt.iter();
+        answer.stops.extend(stops.cloned());
+        Ok(answer)
+    }
+
     fn mode(&self, reference: Option<&str>, has_template: bool, has_prompt: bool) -> Mode {
         let asked =
             self.chat.conversation || self.chat.single_turn || reference == Some("llama-cli");
@@ -148,39 +179,44 @@ impl Run {
         }
     }
 
-    /// The template to chat with: given by file, by name or as text, else the model's own.
-    fn template(&self, model: &Model) -> anyhow::Result<Option<ChatTemplate>> {
+    /// The template to chat with, given by file, by name or as text, else the model's own; and where it comes from.
+    fn template(&self, model: &Model) -> anyhow::Result<Option<(ChatTemplate, String)>> {
         if self.chat.no_conversation {
             return Ok(None);
         }
+        let compiled = |source: &str, origin: String| {
+            let template = ChatTemplate::new(source).with_context(|| origin.clone())?;
+            Ok(Some((template, origin)))
+        };
+        let file = model.file().path().display();
         if let Some(path) = &self.chat.chat_template_file {
             let source = std::fs::read_to_string(path)
                 .with_context(|| format!("{}: cannot read the template", path.display()))?;
-            return Ok(Some(ChatTemplate::new(&source)?));
+            return compiled(&source, path.display().to_string());
         }
         let Some(given) = &self.chat.chat_template else {
-            return Ok(model.chat_template()?);
+            let own = model.template_source(None);
+            return own.map_or(Ok(None), |source| compiled(&source, file.to_string()));
         };
         if let Some(template) = builtin(given) {
-            return Ok(Some(template));
+            return Ok(Some((template, format!("--chat-template {given}"))));
         }
-        let named = model.template_source(Some(given));
-        let source = named.or_else(|| given.contains('{').then(|| given.clone()));
-        let Some(source) = source else {
-            let names = gristmill_engine::chat::BUILTIN_TEMPLATES
-                .iter()
-                .map(|template| template.name);
-            let names: Vec<&str> = names.collect();
-            return Err(
-                anyhow::anyhow!("no chat template has the name '{given}'").context(Hint::new(
-                    format!(
-                        "built in are {}; --chat-template-file takes a file",
-                        names.join(", ")
-                    ),
-                )),
-            );
-        };
-        Ok(Some(ChatTemplate::new(&source)?))
+        if let Some(source) = model.template_source(Some(given)) {
+            return compiled(&source, format!("{file}: template {given}"));
+        }
+        if given.contains('{') {
+            return compiled(given, "--chat-template".into());
+        }
+        let names = gristmill_engine::chat::BUILTIN_TEMPLATES
+            .iter()
+            .map(|template| template.name);
+        let names: Vec<&str> = names.collect();
+        Err(
+            anyhow::anyhow!("no chat template has the name '{given}'").context(Hint::new(format!(
+                "built in are {}; --chat-template-file takes a file",
+                names.join(", ")
+            ))),
+        )
     }
 }
 
@@ -188,7 +224,7 @@ impl Run {
 fn complete(
     mut session: Session,
     prompt: Option<Vec<u8>>,
-    options: &gristmill_engine::GenerateOptions,
+    options: &GenerateOptions,
     output: &output::OutputFlags,
 ) -> anyhow::Result<()> {
     let prompt = match prompt {

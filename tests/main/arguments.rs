@@ -75,8 +75,8 @@ fn a_value_outside_its_range_is_refused_with_flag_and_range() {
     invalid value '0' for '--repeat-penalty <N>': it must be a number above 0; 1 is off
     invalid value 'inf' for '--presence-penalty <N>': it must be a finite number
     invalid value '15043' for '--logit-bias <ID(+/-)BIAS>': it must be a token id, a sign and a number, as in 15043+1, 15043-0.5 or 15043-inf
-    invalid value 'top_k;frob' for '--samplers <NAMES>': there is no sampler 'frob'; there are min_p, penalties, temperature, top_k, top_p
-    invalid value 'kz' for '--sampler-seq <LETTERS>': no sampler has the letter 'z'; there are m (min_p), e (penalties), t (temperature), k (top_k), p (top_p)
+    invalid value 'top_k;frob' for '--samplers <NAMES>': sampler 'frob' is not supported; there are min_p, penalties, temperature, top_k, top_p
+    invalid value 'kz' for '--sampler-seq <LETTERS>': the sampler of letter 'z' is not supported; there are m (min_p), e (penalties), t (temperature), k (top_k), p (top_p)
     invalid value '-3' for '--predict <N>': it must be a whole number from -2 to 2147483647
     invalid value '-1' for '--ctx-size <N>': it must be a whole number from 0 to 2147483583
     invalid value '0' for '--batch-size <N>': it must be a whole number from 1 to 2147483647

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use gristmill_gguf::{File, Metadata, TensorPlan, Value, WriteOptions, Writer};
+use gristmill_quant::TensorType;
 
 use crate::harness::{Workplace, tiny};
 
@@ -226,6 +227,9 @@ fn widen(path: &Path, n_rows: usize) {
     std::fs::write(path, written).expect("the weights can be written");
 }
 
+/// Changes the data of a tensor.
+pub type EditData = fn(&mut [u8]);
+
 /// What to do to a model file on its way to a copy.
 #[derive(Default)]
 pub struct Change {
@@ -237,6 +241,10 @@ pub struct Change {
     pub unset: Vec<&'static str>,
     /// Metadata to set.
     pub set: Vec<(&'static str, Value)>,
+    /// A tensor that becomes zeros of another type.
+    pub retyped: Option<(&'static str, TensorType)>,
+    /// A tensor whose data is changed.
+    pub data: Option<(&'static str, EditData)>,
 }
 
 /// Copies a model file with a change.
@@ -262,7 +270,10 @@ pub fn changed(model: &Path, copy: &Path, change: &Change) {
         TensorPlan {
             name: info.name.clone(),
             dims,
-            ty: info.ty,
+            ty: match change.retyped {
+                Some((name, ty)) if name == info.name => ty,
+                _ => info.ty,
+            },
         }
     };
     let plans: Vec<TensorPlan> = kept.iter().map(plan).collect();
@@ -275,8 +286,17 @@ pub fn changed(model: &Path, copy: &Path, change: &Change) {
             .row_bytes(plan.dims[0])
             .expect("a row has whole blocks")
             * n_rows;
+        let mut data = match plan.ty == info.ty {
+            true => file.data(info)[..bytes as usize].to_vec(),
+            false => vec![0; bytes as usize],
+        };
+        if let Some((name, edit)) = change.data
+            && name == plan.name
+        {
+            edit(&mut data);
+        }
         writer
-            .write_tensor(&plan.name, &file.data(info)[..bytes as usize])
+            .write_tensor(&plan.name, &data)
             .expect("the tensor can be written");
     }
     writer.finish().expect("the file can be finished");

@@ -80,6 +80,35 @@ fn what_cannot_be_made_is_refused_before_anything_is_written() {
     }
 }
 
+/// Nobody reads the inside of a program: the logs are what the commands print.
+#[test]
+fn the_logs_are_what_the_commands_print() {
+    let place = Workplace::new();
+    checkpoint(&place, "source");
+    let outcome = place.run("gristmill pipeline source Tiny Q4_0 -t 1");
+    assert!(outcome.starts_with("exit: 0"), "{outcome}");
+    for (line, log, made) in [
+        (
+            "gristmill convert source --outtype bf16 --outfile a.gguf -v",
+            "convert.log",
+            ("a.gguf", "models/bf16/Tiny-BF16.gguf"),
+        ),
+        (
+            "gristmill quantize models/bf16/Tiny-BF16.gguf b.gguf Q4_0 -v",
+            "quantize.log",
+            ("b.gguf", "models/quant/Tiny-Q4_0.gguf"),
+        ),
+    ] {
+        let path = place.path(&format!("reports/Tiny-Q4_0/{log}"));
+        let log = std::fs::read_to_string(path).expect("there is a log");
+        let printed = place.run(line).replace(made.0, made.1);
+        let missing = log.lines().find(|line| !printed.contains(line));
+        assert!(log.lines().count() > 38, "{log}");
+        assert!(missing.is_none(), "{missing:?} is not in\n{printed}");
+        assert!(!log.contains("Report {"), "{log}");
+    }
+}
+
 #[test]
 fn a_bf16_file_is_used_again_for_its_own_checkpoint_only() {
     let place = Workplace::new();

@@ -337,9 +337,7 @@ fn b22_an_unknown_pre_tokenizer_is_named_with_the_flag() {
     assert_snapshot!(place.run("gristmill convert tiny --outfile out.gguf"), @r#"
     exit: 1
     --- stderr
-    error: tiny/tokenizer.json: the pre-tokenizer is unknown; its regular expressions are
-      [a-z]{1,5}|.
-    and the nearest known name is "deepseek-v3"
+    error: tiny/tokenizer.json: the pre-tokenizer is unknown; its regular expressions are `[a-z]{1,5}|.`, and the nearest known name is "deepseek-v3"
     hint: if you know that a known one cuts text the same way, say so: --tokenizer-pre deepseek-v3
     "#);
     assert_eq!(place.files(), before);

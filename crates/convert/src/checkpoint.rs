@@ -78,9 +78,13 @@ impl Checkpoint {
             None => Vec::new(),
         };
         if let Some(missing) = missing_files(folder, &names) {
-            return Err(ConvertError::MissingShards {
-                index,
-                files: missing,
+            return Err(match (&weight_map, missing.first()) {
+                // They were found in the folder, so they are there and something else.
+                (None, Some(name)) => not_a_file(folder.join(name)),
+                _ => ConvertError::MissingShards {
+                    index,
+                    files: missing,
+                },
             });
         }
         let mut files: Vec<Box<dyn Source>> = Vec::with_capacity(names.len());
@@ -156,9 +160,14 @@ impl Checkpoint {
 /// Reads `config.json`: as it is, and with its architecture.
 fn read_config(folder: &Path) -> Result<(Value, Config), ConvertError> {
     let path = folder.join("config.json");
-    let missing = || ConvertError::MissingFile {
-        path: folder.to_owned(),
-        missing: "config.json",
+    let missing = || match folder.join("adapter_config.json").is_file() {
+        true => ConvertError::Adapter {
+            path: folder.to_owned(),
+        },
+        false => ConvertError::MissingFile {
+            path: folder.to_owned(),
+            missing: "config.json",
+        },
     };
     let stated: Value = read_json(&path)?.ok_or_else(missing)?;
     // Before the class: a quantized checkpoint of an unknown class is refused for the reason that stays.
@@ -275,6 +284,16 @@ fn find_files(folder: &Path) -> Result<Vec<String>, ConvertError> {
         path: folder.to_owned(),
         missing,
     })
+}
+
+/// What stands at the path of a file of weights instead.
+fn not_a_file(path: PathBuf) -> ConvertError {
+    let found = match fs::metadata(&path) {
+        Err(_) => "a link to a file that is not there",
+        Ok(about) if about.is_dir() => "a folder",
+        Ok(_) => "a device or a pipe, not a file",
+    };
+    ConvertError::NotAFile { path, found }
 }
 
 fn missing_files(folder: &Path, names: &[String]) -> Option<Vec<String>> {

@@ -15,8 +15,9 @@ use gristmill_gguf::{Metadata, ShardLimits, ShardPlan, ShardWriter, WriteOptions
 use gristmill_kernels::Pool;
 use gristmill_model::Hyperparameters;
 use gristmill_quant::TensorType;
+use gristmill_tokenizer::Tokenizer;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to convert, and how.
 #[derive(Clone, Debug)]
@@ -150,6 +151,7 @@ fn convert_folder(
     let label = options.output_type.label(output);
     let path = output_path(options, &authorship, label);
     let mut metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
+    check_vocabulary(&metadata, &options.folder.join(log.file))?;
     if let OutputType::Recipe(recipe) = options.output_type {
         warnings.extend(plan.apply(recipe, &ModelFacts::from_metadata(&metadata)?)?);
         metadata = quantized_metadata(&metadata, Some(recipe.id), &[]);
@@ -238,6 +240,17 @@ fn import_tokenizer(
         metadata.set(key, value);
     }
     Ok((metadata, import.log))
+}
+
+/// Loads the vocabulary as it will be written, so that no file is made whose text nothing could tokenize.
+fn check_vocabulary(metadata: &Metadata, path: &Path) -> Result<(), ConvertError> {
+    match Tokenizer::from_metadata(metadata) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(ConvertError::Vocabulary {
+            path: path.to_owned(),
+            source: Box::new(source),
+        }),
+    }
 }
 
 /// Writes all tensors.

@@ -159,15 +159,37 @@ pub enum ConvertError {
         /// What is wrong.
         reason: String,
     },
+    /// A vocabulary that no program could load from the finished file.
+    #[error("{}: its vocabulary could not be loaded from the output: {source}", .path.display())]
+    Vocabulary {
+        /// The file that the vocabulary is read from.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<gristmill_tokenizer::TokenizerError>,
+    },
+    /// What has the name of a file of weights is none.
+    #[error("{}: is {found}", .path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is instead.
+        found: &'static str,
+    },
+    /// An adapter in place of a model.
+    #[error("{}: holds an adapter (adapter_config.json), not a model", .path.display())]
+    Adapter {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A pre-tokenizer that no known name stands for.
     #[error(
-        "{}: the pre-tokenizer is unknown; its regular expressions are\n  {patterns}\nand the nearest known name is \"{nearest}\"",
+        "{}: the pre-tokenizer is unknown; its regular expressions are {patterns}, and the nearest known name is \"{nearest}\"",
         .path.display()
     )]
     UnknownPreTokenizer {
         /// `tokenizer.json`.
         path: PathBuf,
-        /// The expressions, one per line.
+        /// The expressions, each in backticks.
         patterns: String,
         /// The name of the pre-tokenizer that resembles it most.
         nearest: &'static str,
@@ -342,6 +364,9 @@ impl ConvertError {
         let hint = match self {
             ConvertError::In { error, .. } => return error.hint(),
             ConvertError::Gguf(error) => return error.hint().map(str::to_owned),
+            ConvertError::Model(gristmill_model::ModelError::Hyperparameter { .. }) => {
+                "the value comes from config.json, which is damaged or edited; download it again with the checkpoint"
+            }
             ConvertError::Model(error) => return error.hint().map(str::to_owned),
             ConvertError::Overflow { .. } => "use --outtype bf16 (or f32), which has the range",
             ConvertError::MissingShards { .. } => {
@@ -372,6 +397,13 @@ impl ConvertError {
             }
             ConvertError::Tokenizer { .. } => {
                 "if the file is damaged or was edited, download it again with the checkpoint"
+            }
+            ConvertError::Vocabulary { .. } => {
+                "the tokenizer's files are damaged, edited or contradict each other; download them again with the checkpoint"
+            }
+            ConvertError::NotAFile { .. } => "put the file itself into the folder",
+            ConvertError::Adapter { .. } => {
+                "merge it into its base model and convert that; adapters are not converted yet"
             }
             ConvertError::ElementType { .. } => {
                 "save the checkpoint in bf16, f16 or f32 and convert that"

@@ -19,6 +19,7 @@ mod safetensors_file;
 mod small_file;
 mod source;
 mod stream;
+mod summary;
 mod tokenizer;
 
 pub use convert::{ConvertOptions, ConvertReport, convert};

@@ -38,6 +38,26 @@ pub enum EngineError {
         /// Number of logits.
         n_vocab: usize,
     },
+    /// A logit that is no number one could compare with another engine's.
+    #[error("position {position}: the logit of token {id} is {value}")]
+    LogitNotFinite {
+        /// Position of the token whose logits these are, from 0.
+        position: usize,
+        /// The token that has this logit.
+        id: usize,
+        /// The logit.
+        value: f32,
+    },
+    /// A tensor of a type that its place in the model cannot have.
+    #[error("tensor `{name}` has type {ty}, {reason}")]
+    TensorType {
+        /// Name of the tensor.
+        name: String,
+        /// Name of the type.
+        ty: &'static str,
+        /// What stands against it.
+        reason: &'static str,
+    },
     /// Every token has the logit negative infinity.
     #[error("no token can be chosen: every logit is negative infinity")]
     NoCandidates,
@@ -207,8 +227,14 @@ impl EngineError {
             | EngineError::Compute(gristmill_compute::ComputeError::OutOfMemory { .. }) => {
                 Some("give a shorter context with -c".into())
             }
-            EngineError::BadLogits { .. } => Some(
-                "the weights are damaged or hold values out of range; compare the file's hash with its source".into(),
+            EngineError::BadLogits { .. } | EngineError::LogitNotFinite { .. } => Some(
+                "the weights are damaged or hold values out of range: `gristmill check FILE` names the tensors; or compare the file's hash with its source".into(),
+            ),
+            EngineError::NoCandidates => {
+                Some("give fewer negative logit biases, or check the file with `gristmill check FILE`".into())
+            }
+            EngineError::TensorType { .. } => Some(
+                "convert the model again, or update gristmill if the file is of a newer program".into(),
             ),
             EngineError::TemplateRefused { .. } => Some(
                 "change the messages, or give another template with --chat-template or --chat-template-file".into(),

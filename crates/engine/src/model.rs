@@ -296,6 +296,7 @@ fn bind(
     let Some(view) = file.tensor(&spec.name) else {
         return Ok(None);
     };
+    usable(spec, view.info.ty)?;
     let too_large = || EngineError::TensorPlace {
         name: spec.name.clone(),
     };
@@ -312,6 +313,20 @@ fn bind(
         ty: view.info.ty,
         shape: Shape::new(&dims.map_err(|_| too_large())?)?,
     }))
+}
+
+/// Whether the graph can read a tensor of this type at its place.
+fn usable(spec: &TensorSpec, ty: TensorType) -> Result<(), EngineError> {
+    let reason = match spec.dims.len() {
+        0 | 1 if ty != gristmill_quant::F32 => "but norms, biases and divisors must be f32",
+        2.. if !ty.can_decode() => "which no product can be computed with",
+        _ => return Ok(()),
+    };
+    Err(EngineError::TensorType {
+        name: spec.name.clone(),
+        ty: ty.name(),
+        reason,
+    })
 }
 
 impl Drop for Model {

@@ -148,7 +148,8 @@ impl Predictor for Session {
 /// Computes the logits of every position of a token sequence, on a cache of the types that the options
 /// name (F16 by default), and hands out one row (`[n_vocab]`) at a time in order.
 ///
-/// Errors: as [`Context::new`], [`Model::check_tokens`] and [`Context::decode`], and what `on_row` returns.
+/// Errors: as [`Context::new`], [`Model::check_tokens`] and [`Context::decode`]; [`EngineError::LogitNotFinite`]; what
+/// `on_row` returns.
 pub fn all_logits<E: From<EngineError>>(
     model: Arc<Model>,
     ids: &[u32],
@@ -158,6 +159,7 @@ pub fn all_logits<E: From<EngineError>>(
     model.check_tokens(ids)?;
     let mut context = Context::new(model, options)?;
     let mut batch = Vec::new();
+    let mut position = 0;
     for part in ids.chunks(context.n_ubatch()) {
         batch.clear();
         batch.extend(part.iter().map(|&id| BatchToken {
@@ -166,7 +168,16 @@ pub fn all_logits<E: From<EngineError>>(
             output: true,
         }));
         for row in 0..context.decode(&batch)? {
-            on_row(context.logits(row))?;
+            let logits = context.logits(row);
+            if let Some(id) = logits.iter().position(|logit| !logit.is_finite()) {
+                return Err(E::from(EngineError::LogitNotFinite {
+                    position,
+                    id,
+                    value: logits[id],
+                }));
+            }
+            on_row(logits)?;
+            position += 1;
         }
     }
     Ok(())

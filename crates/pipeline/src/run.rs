@@ -1,6 +1,5 @@
 //! The chain itself.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +103,7 @@ pub fn run(
     quantize_step(
         options,
         recipe,
-        &layout.float,
+        &layout,
         candidate.path(),
         &mut reports,
         listener,
@@ -243,52 +242,62 @@ fn convert_step(
         n_threads: options.n_threads.unwrap_or(0),
         ..ConvertOptions::new(&options.checkpoint)
     };
-    let mut log = String::new();
+    let mut log = Log::default();
     let report = convert(&convert_options, &mut |event| {
-        note(&mut log, &event);
+        log.note(&event);
         listener(PipelineEvent::Convert(&event));
     })?;
-    // Writing to a string cannot fail.
-    let _ = writeln!(log, "{report:#?}");
-    reports.write("convert.log", &log)
+    log.lines.extend(report.lines());
+    log.lines.extend(report.outputs());
+    reports.write("convert.log", &log.text())
 }
 
 fn quantize_step(
     options: &PipelineOptions,
     recipe: &'static Recipe,
-    input: &Path,
+    layout: &Layout,
     output: &Path,
     reports: &mut ReportFolder,
     listener: &mut dyn FnMut(PipelineEvent<'_>),
 ) -> Result<(), PipelineError> {
     let quantize_options = QuantizeOptions {
         n_threads: options.n_threads.unwrap_or(0),
-        ..QuantizeOptions::new(input, output, recipe)
+        ..QuantizeOptions::new(&layout.float, output, recipe)
     };
-    let mut log = String::new();
-    let report = quantize(&quantize_options, &mut |event| {
-        note(&mut log, &event);
+    let mut log = Log::default();
+    let mut report = quantize(&quantize_options, &mut |event| {
+        log.note(&event);
         listener(PipelineEvent::Convert(&event));
     })?;
-    // Writing to a string cannot fail.
-    let _ = writeln!(log, "{report:#?}");
-    reports.write("quantize.log", &log)
+    // Under the name that it gets in the end.
+    for (path, _, _) in &mut report.files {
+        path.clone_from(&layout.quantized);
+    }
+    log.lines.extend(report.lines());
+    log.lines.extend(report.outputs());
+    reports.write("quantize.log", &log.text())
 }
 
-/// Adds an event to a log.
-fn note(log: &mut String, event: &Event<'_>) {
-    // Writing to a string cannot fail.
-    let _ = match event {
-        Event::Warning(text) => writeln!(log, "warning: {text}"),
-        Event::Tensor {
-            index,
-            name,
-            dims,
-            from,
-            to,
-        } => writeln!(log, "{index:>5} {name} {dims:?}: {from} -> {to}"),
-        _ => Ok(()),
-    };
+/// What a step says, as the command for it would print it.
+#[derive(Default)]
+struct Log {
+    lines: Vec<String>,
+    n_tensors: usize,
+}
+
+impl Log {
+    fn note(&mut self, event: &Event<'_>) {
+        if let Event::Start { n_tensors, .. } = event {
+            self.n_tensors = *n_tensors;
+        }
+        self.lines.extend(event.line(self.n_tensors));
+    }
+
+    /// A fact a line; a line break within one is shown as such.
+    fn text(&self) -> String {
+        let line = |line: &String| line.replace('\r', "\\r").replace('\n', "\\n") + "\n";
+        self.lines.iter().map(line).collect()
+    }
 }
 
 fn create_parent(path: &Path) -> Result<(), PipelineError> {

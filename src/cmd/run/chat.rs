@@ -10,6 +10,7 @@ use gristmill_engine::{EngineError, GenerateOptions, Session, StopReason, chat_p
 use super::flags::ChatFlags;
 use super::input::{Messages, Said};
 use super::output::{self, OutputFlags};
+use crate::failure::{self, Hint};
 use crate::interrupt;
 
 const HELP: &str = "/exit        leave (as Ctrl-D)
@@ -22,6 +23,8 @@ Ctrl-C stops an answer; a second one leaves";
 pub struct Chat<'a> {
     session: Session,
     template: ChatTemplate,
+    /// Where the template comes from, for messages.
+    origin: String,
     variables: serde_json::Map<String, serde_json::Value>,
     parse_special: bool,
     multiline: bool,
@@ -47,7 +50,7 @@ enum Next {
 impl<'a> Chat<'a> {
     pub fn new(
         session: Session,
-        template: ChatTemplate,
+        (template, origin): (ChatTemplate, String),
         flags: &ChatFlags,
         options: GenerateOptions,
         output: &'a OutputFlags,
@@ -60,6 +63,7 @@ impl<'a> Chat<'a> {
         Ok(Chat {
             session,
             template,
+            origin,
             variables: flags.variables(),
             parse_special: flags.parse_special,
             multiline: flags.multiline_input,
@@ -122,7 +126,7 @@ impl<'a> Chat<'a> {
                 self.messages.truncate(self.n_fixed);
                 self.attached.clear();
             }
-            "/help" => say!("{HELP}"),
+            "/help" => HELP.lines().for_each(|line| say!("{line}")),
             "/regen" => {
                 let last = self
                     .messages
@@ -166,12 +170,20 @@ impl<'a> Chat<'a> {
             self.replaced.clear();
             return Ok(());
         };
-        let engine_error = error.downcast_ref::<EngineError>();
-        if let (true, Some(known)) = (go_on, engine_error) {
-            say!("error: {known}");
-            if let Some(hint) = known.hint() {
-                say!("hint: {hint}");
-            }
+        let known = error.downcast_ref::<EngineError>();
+        if let (true, Some(known)) = (go_on, known) {
+            let is_full = matches!(
+                known,
+                EngineError::PromptTooLong { .. } | EngineError::ContextFull { .. }
+            );
+            // The message alone would fit; what was said before it does not leave the room.
+            let error = match is_full && self.messages.len() > self.n_fixed + 1 {
+                true => error.context(Hint::new(
+                    "/clear forgets the conversation; or start again with a longer context (-c)",
+                )),
+                false => error,
+            };
+            failure::print(&error);
             match std::mem::take(&mut self.replaced) {
                 // The message was never answered, and the next one would stand beside it.
                 none if none.is_empty() => drop(self.messages.pop()),
@@ -196,7 +208,8 @@ impl<'a> Chat<'a> {
             &self.template,
             &input,
             self.parse_special,
-        )?;
+        )
+        .with_context(|| self.origin.clone())?;
         self.output.show_tokens(&prompt.ids, model.tokenizer());
         let listener = interrupt::Listener::new();
         let answer = output::generate(

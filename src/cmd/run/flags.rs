@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use gristmill_engine::sampling::{DEFAULT_ORDER, RANDOM_SEED, SAMPLERS, SamplingOptions, sampler};
+use gristmill_engine::sampling::{
+    DORMANT, RANDOM_SEED, SAMPLERS, SamplingOptions, SamplingWishes, is_dormant, sampler,
+};
 use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Limit, LoadOptions};
 
 use crate::escapes::unescape;
@@ -172,34 +174,27 @@ impl AnswerFlags {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sampling")]
 pub struct SamplingFlags {
-    /// Temperature; 0 takes the most probable token
-    #[arg(
-        long,
-        visible_alias = "temperature",
-        value_name = "N",
-        default_value_t = 0.8,
-        value_parser = numbers::finite("", |_| true)
-    )]
-    temp: f32,
-    /// Keep the N best tokens; 0 keeps all
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = numbers::whole(WHOLE_32))]
-    top_k: i64,
-    /// Keep the fewest best tokens that reach this probability; 1 keeps all
-    #[arg(long, value_name = "P", default_value_t = 0.95,
+    /// Temperature; 0 takes the most probable token [default: the model's own, or 0.8]
+    #[arg(long, visible_alias = "temperature", value_name = "N", value_parser = numbers::finite("", |_| true))]
+    temp: Option<f32>,
+    /// Keep the N best tokens; 0 keeps all [default: the model's own, or 40]
+    #[arg(long, value_name = "N", value_parser = numbers::whole(WHOLE_32))]
+    top_k: Option<i64>,
+    /// Keep the fewest best tokens that reach this probability; 1 keeps all [default: the model's own, or 0.95]
+    #[arg(long, value_name = "P",
         value_parser = numbers::finite("of at least 0; 1 or more keeps all tokens", |p| p >= 0.0))]
-    top_p: f32,
-    /// Drop tokens below this share of the best one's probability; 0 drops none
-    #[arg(long, value_name = "P", default_value_t = 0.05,
+    top_p: Option<f32>,
+    /// Drop tokens below this share of the best one's probability; 0 drops none [default: the model's own, or 0.05]
+    #[arg(long, value_name = "P",
         value_parser = numbers::finite("of at most 1; 0 or less drops no token", |p| p <= 1.0))]
-    min_p: f32,
-    /// Last tokens that the penalties see; 0 turns them off, -1 takes all
-    #[arg(long, value_name = "N", default_value_t = 64,
-        value_parser = numbers::whole(-1..=i64::from(i32::MAX)))]
-    repeat_last_n: i64,
-    /// Penalty on repeated tokens; 1 is off
-    #[arg(long, value_name = "N", default_value_t = 1.0,
+    min_p: Option<f32>,
+    /// Last tokens that the penalties see; 0 turns them off, -1 takes all [default: the model's own, or 64]
+    #[arg(long, value_name = "N", value_parser = numbers::whole(-1..=i64::from(i32::MAX)))]
+    repeat_last_n: Option<i64>,
+    /// Penalty on repeated tokens; 1 is off [default: the model's own, or 1]
+    #[arg(long, value_name = "N",
         value_parser = numbers::finite("above 0; 1 is off", |n| n > 0.0 && (1.0 / n).is_finite()))]
-    repeat_penalty: f32,
+    repeat_penalty: Option<f32>,
     /// Penalty on tokens that occurred; 0 is off
     #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = numbers::finite("", |_| true))]
     presence_penalty: f32,
@@ -209,10 +204,9 @@ pub struct SamplingFlags {
     /// Change a token's logit: ID+BIAS or ID-BIAS (15043+1, 15043-inf); may be given more than once
     #[arg(long, short, value_name = "ID(+/-)BIAS", value_parser = logit_bias)]
     logit_bias: Vec<(u32, f32)>,
-    /// Stages in order, separated by semicolons
-    #[arg(long, value_name = "NAMES", default_value_t = DEFAULT_ORDER.join(";"),
-        value_parser = sampler_names, overrides_with = "sampler_seq")]
-    samplers: String,
+    /// Stages in order, separated by semicolons [default: the model's own, or penalties;top_k;top_p;min_p;temperature]
+    #[arg(long, value_name = "NAMES", value_parser = sampler_names, overrides_with = "sampler_seq")]
+    samplers: Option<String>,
     /// The same by letters
     #[arg(
         long,
@@ -248,12 +242,12 @@ fn logit_bias(text: &str) -> Result<(u32, f32), String> {
 
 fn sampler_names(text: &str) -> Result<String, String> {
     let mut names = text.split(';').filter(|name| !name.is_empty());
-    match names.find(|name| sampler(name).is_none()) {
+    match names.find(|name| sampler(name).is_none() && !is_dormant(name)) {
         None => Ok(text.to_owned()),
         Some(unknown) => {
             let known: Vec<&str> = SAMPLERS.iter().map(|kind| kind.name).collect();
             Err(format!(
-                "there is no sampler '{unknown}'; there are {}",
+                "sampler '{unknown}' is not supported; there are {}",
                 known.join(", ")
             ))
         }
@@ -263,14 +257,16 @@ fn sampler_names(text: &str) -> Result<String, String> {
 /// The names, separated by semicolons, that a sequence of letters stands for.
 fn sampler_letters(text: &str) -> Result<String, String> {
     let name = |letter: char| {
-        let found = SAMPLERS.iter().find(|kind| kind.letter == letter);
-        found.map(|kind| kind.name).ok_or_else(|| {
+        let kinds = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
+        let mut kinds = kinds.chain(DORMANT.iter().copied());
+        let found = kinds.find(|(_, known)| *known == letter);
+        found.map(|(name, _)| name).ok_or_else(|| {
             let known: Vec<String> = SAMPLERS
                 .iter()
                 .map(|kind| format!("{} ({})", kind.letter, kind.name))
                 .collect();
             format!(
-                "no sampler has the letter '{letter}'; there are {}",
+                "the sampler of letter '{letter}' is not supported; there are {}",
                 known.join(", ")
             )
         })
@@ -280,26 +276,32 @@ fn sampler_letters(text: &str) -> Result<String, String> {
 }
 
 impl SamplingFlags {
-    pub fn options(&self) -> SamplingOptions {
-        let names = self.sampler_seq.as_ref().unwrap_or(&self.samplers);
-        SamplingOptions {
-            // -1 is the one number outside, and asks for a fresh seed
-            seed: u32::try_from(self.seed).unwrap_or(RANDOM_SEED),
+    /// What the user asks for, over what the model recommends, over the program's defaults.
+    pub fn options(&self, model: &SamplingWishes) -> SamplingOptions {
+        let names = self.sampler_seq.as_ref().or(self.samplers.as_ref());
+        let samplers = names.map(|names| {
+            let names = names.split(';').filter(|name| !name.is_empty());
+            names.map(str::to_owned).collect()
+        });
+        let asked = SamplingWishes {
             temperature: self.temp,
-            top_k: usize::try_from(self.top_k).unwrap_or(0),
+            top_k: self.top_k.map(|n| usize::try_from(n).unwrap_or(0)),
             top_p: self.top_p,
             min_p: self.min_p,
-            repeat_last_n: usize::try_from(self.repeat_last_n).unwrap_or(usize::MAX),
+            repeat_last_n: self
+                .repeat_last_n
+                .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
             repeat_penalty: self.repeat_penalty,
+            samplers,
+        };
+        asked.or(model).applied_to(SamplingOptions {
+            // -1 is the one number outside, and asks for a fresh seed
+            seed: u32::try_from(self.seed).unwrap_or(RANDOM_SEED),
             presence_penalty: self.presence_penalty,
             frequency_penalty: self.frequency_penalty,
             logit_bias: self.logit_bias.clone(),
-            samplers: names
-                .split(';')
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        }
+            ..SamplingOptions::default()
+        })
     }
 }
 

@@ -157,6 +157,7 @@ pub fn generate(
     listener: &interrupt::Listener,
     output: &OutputFlags,
 ) -> anyhow::Result<Answer> {
+    let path = session.context().model().file().path().to_owned();
     // nobody reads on after a failed write, so the answer ends there
     let failure: RefCell<Option<io::Error>> = RefCell::new(None);
     let mut on_text = |text: &str| {
@@ -178,7 +179,8 @@ pub fn generate(
             },
             interrupted: &interrupted,
         },
-    )?;
+    );
+    let answer = answer.map_err(|error| super::of_model(error, &path))?;
     match failure.into_inner() {
         Some(error) => Err(error.into()),
         None => Ok(answer),

@@ -1,8 +1,10 @@
 //! `tokenizer.json`, as far as conversion needs it.
 
 use std::collections::HashMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// A tokenizer of the `tokenizers` library.
@@ -45,16 +47,62 @@ pub(super) struct Model {
 }
 
 /// The tokens of the model; other kinds than BPE and WordPiece have lists.
-#[derive(Deserialize)]
-#[serde(untagged)]
 pub(super) enum Vocab {
     Map(HashMap<String, u64>),
-    Other(serde::de::IgnoredAny),
+    /// A table in which a token has an id that is none, as it is written.
+    BadId {
+        token: String,
+        id: String,
+    },
+    Other,
 }
 
 impl Default for Vocab {
     fn default() -> Vocab {
         Vocab::Map(HashMap::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for Vocab {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(VocabVisitor)
+    }
+}
+
+struct VocabVisitor;
+
+impl<'de> Visitor<'de> for VocabVisitor {
+    type Value = Vocab;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table or a list of tokens")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocab, A::Error> {
+        let mut vocab = HashMap::new();
+        let mut bad = None;
+        while let Some((token, id)) = map.next_entry::<String, Value>()? {
+            match id.as_u64() {
+                Some(id) => drop(vocab.insert(token, id)),
+                None => drop(bad.get_or_insert((token, id))),
+            }
+        }
+        Ok(match bad {
+            None => Vocab::Map(vocab),
+            Some((token, id)) => Vocab::BadId {
+                token,
+                id: id.to_string().chars().take(80).collect(),
+            },
+        })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocab, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Vocab::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Vocab, E> {
+        Ok(Vocab::Other)
     }
 }
 
@@ -96,18 +144,14 @@ impl TokenizerJson {
     /// The tokens of a BPE model, or why there are none.
     pub(super) fn bpe_vocab(&self) -> Result<&HashMap<String, u64>, String> {
         match (&self.model.kind, &self.model.vocab) {
-            (None, Vocab::Map(vocab)) => Ok(vocab),
-            (Some(kind), Vocab::Map(vocab)) if kind == "BPE" => Ok(vocab),
-            (None, Vocab::Other(_)) => Err("model.vocab is no table of tokens and ids".to_owned()),
-            (Some(kind), Vocab::Other(_)) if kind == "BPE" => {
-                Err("model.vocab is no table of tokens and ids".to_owned())
-            }
-            (kind, _) => {
-                let kind = kind.as_deref().unwrap_or("without a type");
-                Err(format!(
-                    "the model is {kind}; only BPE can be converted yet"
-                ))
-            }
+            (Some(kind), _) if kind != "BPE" => Err(format!(
+                "the model is {kind}; only BPE can be converted yet"
+            )),
+            (_, Vocab::Map(vocab)) => Ok(vocab),
+            (_, Vocab::BadId { token, id }) => Err(format!(
+                "model.vocab: token {token:?} has the id {id}; ids are whole numbers from 0"
+            )),
+            (_, Vocab::Other) => Err("model.vocab is no table of tokens and ids".to_owned()),
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn name(
             patterns: if patterns.is_empty() {
                 "none".to_owned()
             } else {
-                patterns.join("\n  ")
+                format!("`{}`", patterns.join("`, `"))
             },
             nearest: pre::nearest(&patterns),
         })

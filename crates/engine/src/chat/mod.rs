@@ -88,7 +88,7 @@ impl ChatTemplate {
     pub fn new(source: &str) -> Result<Self, EngineError> {
         let template = Template::new(source).map_err(|error| EngineError::TemplateSyntax {
             line: error.line(),
-            message: error.message(),
+            message: shortened(error.message()),
         })?;
         Ok(ChatTemplate {
             source: Arc::from(source),
@@ -127,13 +127,28 @@ impl ChatTemplate {
             now: &|format| clock.format(format),
         };
         self.template.render(&input).map_err(|error| match error {
-            TemplateError::Refused { message } => EngineError::TemplateRefused { message },
+            TemplateError::Refused { message } => EngineError::TemplateRefused {
+                message: shortened(message),
+            },
             error => EngineError::TemplateRender {
                 line: error.line(),
-                message: error.message(),
+                message: shortened(error.message()),
             },
         })
     }
+}
+
+/// The most characters of a template's own words in an error.
+const MESSAGE_CHARS_MAX: usize = 1000;
+
+/// The start of a message that a template may have made of anything, and how much was left out.
+fn shortened(mut message: String) -> String {
+    if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        let n_left_out = message[at..].chars().count();
+        message.truncate(at);
+        message.push_str(&format!("… ({n_left_out} more characters)"));
+    }
+    message
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! draws nothing; the cuts never remove the best token, so they are left out of a greedy chain.
 
 mod candidates;
+mod defaults;
 mod draw;
 mod greedy;
 mod log_probabilities;
@@ -18,6 +19,7 @@ mod top_k;
 mod top_p;
 
 pub use candidates::{Candidate, Candidates};
+pub use defaults::{ModelSampling, SamplingWishes};
 pub use draw::Rng;
 pub use greedy::best;
 pub use log_probabilities::{TokenProbability, log_probability, top_log_probabilities};
@@ -121,10 +123,37 @@ pub static SAMPLERS: &[&SamplerKind] = &[
 /// The order of the stages when none is asked for.
 pub const DEFAULT_ORDER: &[&str] = &["penalties", "top_k", "top_p", "min_p", "temperature"];
 
-/// Finds a stage by its name; `-` counts as `_` and letter case does not count.
+/// Stages of the reference that do nothing until a parameter switches them on, by name and letter. No parameter here
+/// does, so they may be named and make no stage: the reference's own default order is understood.
+pub const DORMANT: &[(&str, char)] = &[
+    ("dry", 'd'),
+    ("top_n_sigma", 's'),
+    ("typ_p", 'y'),
+    ("xtc", 'x'),
+];
+
+/// Finds a stage by its name; letter case, `-` and `_` do not count.
 pub fn sampler(name: &str) -> Option<&'static SamplerKind> {
-    let name = name.trim().to_ascii_lowercase().replace('-', "_");
-    SAMPLERS.iter().copied().find(|kind| kind.name == name)
+    let name = plain_name(name);
+    let same = |kind: &&SamplerKind| plain_name(kind.name) == name;
+    SAMPLERS.iter().copied().find(same)
+}
+
+/// Whether this is the name of a [`DORMANT`] stage.
+pub fn is_dormant(name: &str) -> bool {
+    let name = plain_name(name);
+    DORMANT.iter().any(|(known, _)| plain_name(known) == name)
+}
+
+/// A name as it is compared: the reference takes `top_k`, `top-k` and `topk`, and short names for some.
+fn plain_name(name: &str) -> String {
+    let plain = name.trim().to_ascii_lowercase().replace(['-', '_'], "");
+    match plain.as_str() {
+        "nucleus" => "topp".into(),
+        "temp" => "temperature".into(),
+        "typ" => "typp".into(),
+        _ => plain,
+    }
 }
 
 /// The stages in order, and the draw at their end.
@@ -144,7 +173,7 @@ impl Chain {
     pub fn new(options: &SamplingOptions, n_vocab: usize) -> Result<Self, EngineError> {
         check(options, n_vocab)?;
         let mut kinds = Vec::new();
-        for name in &options.samplers {
+        for name in options.samplers.iter().filter(|name| !is_dormant(name)) {
             kinds.push(
                 sampler(name).ok_or_else(|| EngineError::UnknownSampler { name: name.clone() })?,
             );

@@ -212,7 +212,7 @@ fn registry_is_sorted_and_the_default_order_is_known() {
     assert!(
         Chain::new(
             &SamplingOptions {
-                samplers: vec!["dry".into()],
+                samplers: vec!["infill".into()],
                 ..neutral()
             },
             4

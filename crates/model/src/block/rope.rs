@@ -54,14 +54,36 @@ pub(crate) fn llama3_divisors(
     if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("llama3")) {
         return Ok(None);
     }
-    let number = |key, default| rope_number(rope, key).map(|value| value.unwrap_or(default) as f32);
-    let base = number("rope_theta", 10000.0)?;
-    let factor = number("factor", 8.0)?;
-    let low = number("low_freq_factor", 1.0)?;
-    let high = number("high_freq_factor", 4.0)?;
-    let context = number("original_max_position_embeddings", 8192.0)?;
+    let number = |key, default, expected, holds: &dyn Fn(f32) -> bool| {
+        let value = rope_number(rope, key)?.unwrap_or(default);
+        // All in f32, as in the reference.
+        let single = value as f32;
+        if single.is_finite() && (1.0 / single).is_finite() && holds(single) {
+            return Ok(single);
+        }
+        Err(ModelError::Config {
+            key: format!("rope_scaling.{key}"),
+            expected,
+            found: value.to_string(),
+        })
+    };
+    let above_0 = |value| value > 0.0;
+    let base = number("rope_theta", 10000.0, "a finite number above 0", &above_0)?;
+    let factor = number("factor", 8.0, "a finite number above 0", &above_0)?;
+    let low = number("low_freq_factor", 1.0, "a finite number above 0", &above_0)?;
+    let high = number(
+        "high_freq_factor",
+        4.0,
+        "a finite number above low_freq_factor",
+        &|high| high > low,
+    )?;
+    let context = number(
+        "original_max_position_embeddings",
+        8192.0,
+        "a number of tokens, at least 1",
+        &|context| context >= 1.0,
+    )?;
     let n_dims = config.head_length()?;
-    // All in f32, as in the reference.
     let divisor = |dim: u32| {
         let frequency = 1.0 / base.powf(dim as f32 / n_dims as f32);
         let wavelength = TAU / frequency;
@@ -80,6 +102,51 @@ pub(crate) fn llama3_divisors(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each of these would divide by zero, or turn positions backwards or not at all.
+    #[test]
+    fn llama3_parameters_that_mean_nothing_are_refused_by_key() {
+        let good = [
+            ("factor", "8.0"),
+            ("low_freq_factor", "1.0"),
+            ("high_freq_factor", "4.0"),
+            ("original_max_position_embeddings", "8192"),
+        ];
+        let divisors = |key: &str, value: &str| {
+            let entries = good.map(|(name, given)| {
+                format!("\"{name}\": {}", if name == key { value } else { given })
+            });
+            let text = format!(
+                r#"{{"architectures": ["LlamaForCausalLM"], "head_dim": 16,
+                "rope_scaling": {{"rope_type": "llama3", {}}}}}"#,
+                entries.join(", ")
+            );
+            let config = Config::parse(&text).unwrap();
+            let mut metadata = gristmill_gguf::Metadata::new();
+            metadata.set("general.architecture", "llama");
+            config.write_metadata(0, &mut metadata).unwrap();
+            let hparams = Hyperparameters::from_metadata(&metadata).unwrap();
+            llama3_divisors(&config, &hparams)
+        };
+        assert!(divisors("factor", "32.0").is_ok());
+        for (key, value) in [
+            ("factor", "0"),
+            ("factor", "-8.0"),
+            ("factor", "1e300"),
+            ("factor", "1e-300"),
+            ("low_freq_factor", "0"),
+            ("low_freq_factor", "-1"),
+            ("high_freq_factor", "1.0"),
+            ("high_freq_factor", "0.5"),
+            ("high_freq_factor", "1e300"),
+            ("original_max_position_embeddings", "0"),
+            ("original_max_position_embeddings", "-1"),
+        ] {
+            let message = divisors(key, value).unwrap_err().to_string();
+            let start = format!("config.json: `rope_scaling.{key}` is ");
+            assert!(message.starts_with(&start), "{key} {value}: {message}");
+        }
+    }
 
     /// Case B30; the right values are recomputed there from the published formula.
     #[test]

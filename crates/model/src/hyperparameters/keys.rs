@@ -244,12 +244,18 @@ impl Keys<'_> {
     }
 
     pub fn rope(&self) -> Result<RopeParameters, ModelError> {
-        let factor = match self.float("rope.scaling.factor", 0.0..=f32::MAX)? {
-            Some(factor) => Some(factor),
-            None => self.float("rope.scale_linear", 0.0..=f32::MAX)?,
+        let (suffix, factor) = match self.float("rope.scaling.factor", 0.0..=f32::MAX)? {
+            Some(factor) => ("rope.scaling.factor", Some(factor)),
+            None => (
+                "rope.scale_linear",
+                self.float("rope.scale_linear", 0.0..=f32::MAX)?,
+            ),
         };
         // The reference writes 0 for "not stretched".
         let factor = factor.filter(|&factor| factor > 0.0).unwrap_or(1.0);
+        if !(1.0 / factor).is_finite() {
+            return Err(self.refused(suffix, factor, "too small to divide by"));
+        }
         let suffix = "rope.scaling.type";
         let scaling = match self.metadata.str(&self.key(suffix))?.unwrap_or("linear") {
             "none" => RopeScaling::None,
