@@ -134,7 +134,10 @@ impl<const N: usize> GridSearch<N> {
         let mut fit = self.best_candidate(&elements, (range, scale), &used);
         self.refit(&elements, &used, &mut fit);
         let scales = fit.scale.store();
-        let codes = fit.codes.map(L::store_ints);
+        let mut codes = [[0; LANES]; GROUPS_MAX];
+        for (stored, codes) in codes.iter_mut().zip(fit.codes) {
+            *stored = L::store_ints(codes);
+        }
         for s in 0..LANES {
             let signs = &mut found.signs[(first + s) * LEN / 8..][..LEN / 8];
             if !used[s] {
@@ -160,9 +163,10 @@ impl<const N: usize> GridSearch<N> {
         &self,
         elements: &Elements<L, LEN>,
     ) -> (L, L, [bool; LANES]) {
-        let largest = elements.x[1..]
-            .iter()
-            .fold(elements.x[0], |max, &x| L::choose(max.greater(x), max, x));
+        let mut largest = elements.x[0];
+        for &x in &elements.x[1..] {
+            largest = L::choose(largest.greater(x), largest, x);
+        }
         let empty = L::bits(L::splat(self.zero_below).greater(largest));
         let used = |empty: u32| from_fn(|s| empty >> s & 1 == 0);
         if self.range == Range::Largest {

@@ -101,10 +101,15 @@ pub trait Lanes:
 /// past the end of `x` are zero.
 #[inline(always)]
 pub(crate) fn transpose<L: Lanes, const LEN: usize>(x: &[f32]) -> [L; LEN] {
-    if let Some(x) = x.get(..LANES * LEN) {
-        return from_fn(|e| L::load(from_fn(|s| x[s * LEN + e])));
+    let mut lanes = [L::splat(0.0); LEN];
+    let whole = x.get(..LANES * LEN);
+    for (e, lanes) in lanes.iter_mut().enumerate() {
+        *lanes = L::load(match whole {
+            Some(x) => from_fn(|s| x[s * LEN + e]),
+            None => from_fn(|s| x.get(s * LEN + e).copied().unwrap_or(0.0)),
+        });
     }
-    from_fn(|e| L::load(from_fn(|s| x.get(s * LEN + e).copied().unwrap_or(0.0))))
+    lanes
 }
 
 /// Writes the levels of eight sub-blocks, of as many elements as there are entries, in the order of their elements.
@@ -130,6 +135,17 @@ pub(crate) fn map_levels<L: Lanes, const N: usize>(
         *levels = L::store_ints(level(L::load(*x))).map(|level| level as u8);
     }
     levels
+}
+
+/// `f` of each entry. The standard library's functions on arrays are not inlined where arrays are long, and outside of a
+/// function that is compiled for its instruction set every operation becomes a call.
+#[inline(always)]
+pub(crate) fn map_lanes<L: Lanes, const N: usize>(x: &[L; N], f: impl Fn(L) -> L) -> [L; N] {
+    let mut mapped = *x;
+    for x in &mut mapped {
+        *x = f(*x);
+    }
+    mapped
 }
 
 /// Per lane the sum over the entries.

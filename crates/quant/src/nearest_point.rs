@@ -16,10 +16,12 @@ pub(crate) fn distance_tables<L: Lanes, const N: usize>(
     weights: &[f32],
 ) -> [L; N] {
     let values = L::splat(scale) * steps;
-    std::array::from_fn(|i| {
-        let difference = values - L::splat(x[i]);
-        L::splat(weights[i]) * difference * difference
-    })
+    let mut tables = [values; N];
+    for ((table, &x), &weight) in tables.iter_mut().zip(x).zip(weights) {
+        let difference = values - L::splat(x);
+        *table = L::splat(weight) * difference * difference;
+    }
+    tables
 }
 
 /// The neighbour at the least distance, the first of equals. Should no distance be a finite number, the first of all.

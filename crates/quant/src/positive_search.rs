@@ -8,9 +8,10 @@ use crate::search::ZERO_MAGNITUDE;
 #[inline(always)]
 pub(crate) fn fit_positive<L: Lanes>(n_max: i32, x: &[L], weights: &[L]) -> L {
     let zero = L::splat(0.0);
-    let max = x
-        .iter()
-        .fold(zero, |max, &x| L::choose(max.greater(x), max, x));
+    let mut max = zero;
+    for &x in x {
+        max = L::choose(max.greater(x), max, x);
+    }
     let inverse = best_inverse(n_max, max, x, weights);
     let mut levels = [L::splat_int(0); 32];
     let (mut sum_xl, mut sum_ll) = (zero, zero);
@@ -54,32 +55,34 @@ fn at_most<L: Lanes>(ints: L::Ints, n_max: i32) -> L::Ints {
 /// Of nine inverse scales the one with the least weighted squared error.
 #[inline(always)]
 fn best_inverse<L: Lanes>(n_max: i32, max: L, x: &[L], weights: &[L]) -> L {
-    let error = |inverse: L, first: bool| {
-        let scale = L::splat(1.0) / inverse;
-        x.iter()
-            .zip(weights)
-            .fold(L::splat(0.0), |error, (&x, &w)| {
-                let level = (inverse * x).nearest();
-                // The first try stores its levels in bytes, the later ones do not.
-                let level = if first {
-                    L::and_int(level, 255)
-                } else {
-                    at_most::<L>(level, n_max)
-                };
-                let difference = x - scale * L::from_ints(level);
-                error + w * difference * difference
-            })
-    };
     let mut best_inverse = L::splat(n_max as f32) / max;
-    let mut best = error(best_inverse, true);
+    let mut best = error(n_max, best_inverse, x, weights, true);
     for step in (-4..=4).filter(|&step| step != 0) {
         let inverse = L::splat(0.1 * step as f32 + n_max as f32) / max;
-        let loss = error(inverse, false);
+        let loss = error(n_max, inverse, x, weights, false);
         let better = best.greater(loss);
         best = L::choose(better, loss, best);
         best_inverse = L::choose(better, inverse, best_inverse);
     }
     best_inverse
+}
+
+/// The weighted squared error at an inverse scale. The first try stores its levels in bytes, the later ones do not.
+#[inline(always)]
+fn error<L: Lanes>(n_max: i32, inverse: L, x: &[L], weights: &[L], first: bool) -> L {
+    let scale = L::splat(1.0) / inverse;
+    let mut error = L::splat(0.0);
+    for (&x, &w) in x.iter().zip(weights) {
+        let level = (inverse * x).nearest();
+        let level = if first {
+            L::and_int(level, 255)
+        } else {
+            at_most::<L>(level, n_max)
+        };
+        let difference = x - scale * L::from_ints(level);
+        error = error + w * difference * difference;
+    }
+    error
 }
 
 #[cfg(test)]

@@ -392,7 +392,7 @@ pub(crate) fn fit_row_symmetric<L: Lanes>(
         let mut levels = [L::splat_int(0); 32];
         let (x_lanes, weights) = (transpose::<L, 32>(x), transpose::<L, 32>(weights));
         let scale = fit_symmetric(n, &x_lanes, &weights, &mut levels).store();
-        let levels = levels.map(L::store_ints);
+        let levels = store_levels::<L>(&levels);
         for block in 0..x.len() / 32 {
             store(
                 i * LANES + block,
@@ -421,7 +421,7 @@ pub(crate) fn fit_row_affine<L: Lanes>(
         let mut levels = [L::splat_int(0); 32];
         let (x_lanes, weights) = (transpose::<L, 32>(x), transpose::<L, 32>(weights));
         let (scale, min) = fit_affine(&search, &x_lanes, &weights, &mut levels);
-        let (scale, min, levels) = (scale.store(), min.store(), levels.map(L::store_ints));
+        let (scale, min, levels) = (scale.store(), min.store(), store_levels::<L>(&levels));
         for block in 0..x.len() / 32 {
             store(
                 i * LANES + block,
@@ -431,4 +431,14 @@ pub(crate) fn fit_row_affine<L: Lanes>(
             );
         }
     }
+}
+
+/// The levels of eight sub-blocks as arrays, by element.
+#[inline(always)]
+fn store_levels<L: Lanes>(levels: &[L::Ints; 32]) -> [[i32; LANES]; 32] {
+    let mut stored = [[0; LANES]; 32];
+    for (stored, &levels) in stored.iter_mut().zip(levels) {
+        *stored = L::store_ints(levels);
+    }
+    stored
 }

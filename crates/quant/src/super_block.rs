@@ -4,7 +4,7 @@ use std::array::from_fn;
 
 use crate::codec::dot_i32;
 use crate::half_float::Half;
-use crate::lanes::{Lanes, sum, transpose, untranspose};
+use crate::lanes::{Lanes, map_lanes, sum, transpose, untranspose};
 use crate::levels::nearest;
 use crate::search::{AffineSearch, fit_affine, fit_positive};
 use crate::types::q8_k::BlockQ8K;
@@ -92,7 +92,11 @@ pub(crate) fn importance_weights<L: Lanes, const LEN: usize>(
 ) -> [L; LEN] {
     let importance = transpose::<L, LEN>(importance);
     let mean_square = L::splat(mean_square);
-    from_fn(|e| importance[e] * (mean_square + x[e] * x[e]).sqrt())
+    let mut weights = map_lanes(x, |x| (mean_square + x * x).sqrt());
+    for (weight, importance) in weights.iter_mut().zip(importance) {
+        *weight = importance * *weight;
+    }
+    weights
 }
 
 /// The levels `0..=n_max` that scale `d` and minimum `-m` give now that both are rounded; a lane of scale 0
@@ -171,9 +175,9 @@ type Scales = (Half, Half, [u8; 8], [u8; 8]);
 /// Weights grow with the magnitude; the largest scale and minimum become 63.
 #[inline(always)]
 fn plain_scales<L: Lanes>(x: &[L; 32], search: &AffineSearch, levels: &mut [L::Ints]) -> Scales {
-    let squares = x.map(|x| x * x);
+    let squares = map_lanes(x, |x| x * x);
     let root_mean_square = (sum(&squares) * L::splat(1.0 / 32.0)).sqrt();
-    let weights = x.map(|x| root_mean_square + x.abs());
+    let weights = map_lanes(x, |x| root_mean_square + x.abs());
     let (scales, mins) = fit_affine(search, x, &weights, levels);
     let (scales, mins) = (scales.store(), (-mins).store());
     let largest = |x: &[f32; 8]| {

@@ -8,7 +8,7 @@ use crate::codec::{Block, Codec, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{importance_weights, odd_levels};
 use crate::half_float::Half;
-use crate::lanes::{LANES, Lanes};
+use crate::lanes::{LANES, Lanes, map_lanes};
 use crate::registry::{Format, TensorType};
 use crate::super_block::sum_of_squares;
 use crate::ternary_search::{
@@ -195,16 +195,12 @@ fn best_scale(
 }
 
 /// Sums over the elements of one half of each sub-block, in ascending order of all.
-struct Half8<L> {
+struct HalfSums<L> {
     x: [L; 17],
-    /// Sum of q * q as far as it depends on the lower and on the higher cut, moved up and moved down.
-    low_w: [[L; 17]; 2],
-    high_w: [[L; 17]; 2],
-    /// Sum of x * q if all elements had level 2, moved up and moved down.
-    all_x: [L; 2],
+    w: [L; 17],
 }
 
-impl<L: Lanes> Half8<L> {
+impl<L: Lanes> HalfSums<L> {
     #[inline(always)]
     fn new(half: usize, x: &[f32], weights: &[f32], order: &[[u8; 16]; LANES]) -> Self {
         let zero = L::splat(0.0);
@@ -217,48 +213,52 @@ impl<L: Lanes> Half8<L> {
             sums_x[place + 1] = L::choose(here, sums_x[place] + wx, sums_x[place]);
             sums_w[place + 1] = L::choose(here, sums_w[place] + w, sums_w[place]);
         }
-        let values = [false, true].map(values);
-        let high = |side: usize| L::splat(values[side][2]);
-        let square = |side: usize, level: usize| values[side][level] * values[side][level];
-        Half8 {
-            all_x: from_fn(|side| sums_x[16] * high(side)),
-            low_w: from_fn(|side| {
-                let step = L::splat(square(side, 0) - square(side, 1));
-                let all = sums_w[16] * high(side) * high(side);
-                sums_w.map(|sum| all + sum * step)
-            }),
-            high_w: from_fn(|side| {
-                let step = L::splat(square(side, 1) - square(side, 2));
-                sums_w.map(|sum| sum * step)
-            }),
+        HalfSums {
             x: sums_x,
+            w: sums_w,
         }
     }
+}
 
-    /// Sums of x * q and q * q of a cut, moved up and moved down.
+/// One half of each sub-block, moved one way.
+struct Side<L> {
+    /// Sum of x * q if all elements had level 2: each element of the lowest run takes two from it, each of the middle one.
+    all_x: L,
+    /// What the lower and the higher cut make of the sum of q * q.
+    low_w: [L; 17],
+    high_w: [L; 17],
+}
+
+impl<L: Lanes> Side<L> {
     #[inline(always)]
-    fn sums(&self, low: usize, high: usize) -> [(L, L); 2] {
-        let x = self.x[low] + self.x[high];
-        from_fn(|side| {
-            (
-                self.all_x[side] - x,
-                self.low_w[side][low] + self.high_w[side][high],
-            )
-        })
+    fn new([a, b, c]: [f32; 3], sums: &HalfSums<L>) -> Self {
+        let (low_step, high_step) = (L::splat(a * a - b * b), L::splat(b * b - c * c));
+        let all_w = sums.w[16] * L::splat(c) * L::splat(c);
+        Side {
+            all_x: sums.x[16] * L::splat(c),
+            low_w: map_lanes(&sums.w, |sum| all_w + sum * low_step),
+            high_w: map_lanes(&sums.w, |sum| sum * high_step),
+        }
     }
 }
 
 /// The best cut and scale of each sub-block; bit 1 of `shifts`: the first half is moved down, bit 0: the second.
 #[inline(always)]
 fn best_cuts<L: Lanes>(x: &[f32], weights: &[f32], order: &[[u8; 16]; LANES]) -> Best<L> {
-    let halves: [Half8<L>; 2] = from_fn(|half| Half8::new(half, x, weights, order));
+    let first = HalfSums::new(0, x, weights, order);
+    let second = HalfSums::new(1, x, weights, order);
+    let (up, down) = (values(false), values(true));
+    let first_sides: [Side<L>; 2] = [Side::new(up, &first), Side::new(down, &first)];
+    let second_sides: [Side<L>; 2] = [Side::new(up, &second), Side::new(down, &second)];
     let mut best = Best::new();
     for low in 0..=16 {
         for high in low..=16 {
-            let [first, second] = [0, 1].map(|half: usize| halves[half].sums(low, high));
+            let (a_x, b_x) = (first.x[low] + first.x[high], second.x[low] + second.x[high]);
             for shifts in 0..4 {
-                let ((a_x, a_w), (b_x, b_w)) = (first[shifts >> 1], second[shifts & 1]);
-                best.offer(a_x + b_x, a_w + b_w, || Cut::pack(low, high, shifts));
+                let (a, b) = (&first_sides[shifts >> 1], &second_sides[shifts & 1]);
+                let sum_xq = (a.all_x - a_x) + (b.all_x - b_x);
+                let sum_qq = (a.low_w[low] + a.high_w[high]) + (b.low_w[low] + b.high_w[high]);
+                best.offer(sum_xq, sum_qq, || Cut::pack(low, high, shifts));
             }
         }
     }

@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Dot, Encode};
 use crate::grid_search::{importance_weights, odd_levels};
 use crate::half_float::Half;
-use crate::lanes::{LANES, Lanes};
+use crate::lanes::{LANES, Lanes, map_lanes};
 use crate::registry::{Format, TensorType};
 use crate::super_block::sum_of_squares;
 use crate::ternary_search::{
@@ -158,7 +158,8 @@ fn best_cuts<L: Lanes>(x: &[f32], weights: &[f32; 256], order: &[[u8; 32]; LANES
         sums_x[place + 1] = sums_x[place] + w * L::load(from_fn(|s| x[at(s)]));
         sums_w[place + 1] = sums_w[place] + w;
     }
-    let sides = [false, true].map(|down| Side::new(values(down), &sums_x, &sums_w));
+    let up = Side::new(values(false), &sums_x, &sums_w);
+    let down = Side::new(values(true), &sums_x, &sums_w);
     let shift = L::splat(SHIFT);
     let mut best = Best::new();
     for low in 0..=32 {
@@ -166,7 +167,6 @@ fn best_cuts<L: Lanes>(x: &[f32], weights: &[f32; 256], order: &[[u8; 32]; LANES
             // Moved down, the middle level is the negative: the same product, subtracted.
             let middle_x = (sums_x[high] - sums_x[low]) * shift;
             let middle_w = (sums_w[high] - sums_w[low]) * shift * shift;
-            let [up, down] = &sides;
             let sum_qq = up.low_w[low] + middle_w + up.high_w[high];
             let sum_xq = up.low_x[low] + middle_x + up.high_x[high];
             best.offer(sum_xq, sum_qq, || Cut::pack(low, high, 0));
@@ -191,10 +191,10 @@ impl<L: Lanes> Side<L> {
     fn new([low, _, high]: [f32; 3], sums_x: &[L; 33], sums_w: &[L; 33]) -> Self {
         let (low, high) = (L::splat(low), L::splat(high));
         Side {
-            low_x: sums_x.map(|sum| (sum - sums_x[0]) * low),
-            low_w: sums_w.map(|sum| (sum - sums_w[0]) * low * low),
-            high_x: sums_x.map(|sum| (sums_x[32] - sum) * high),
-            high_w: sums_w.map(|sum| (sums_w[32] - sum) * high * high),
+            low_x: map_lanes(&sums_x, |sum| (sum - sums_x[0]) * low),
+            low_w: map_lanes(&sums_w, |sum| (sum - sums_w[0]) * low * low),
+            high_x: map_lanes(&sums_x, |sum| (sums_x[32] - sum) * high),
+            high_w: map_lanes(&sums_w, |sum| (sums_w[32] - sum) * high * high),
         }
     }
 }

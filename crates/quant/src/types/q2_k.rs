@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::lanes::{Lanes, sum, transpose, untranspose};
+use crate::lanes::{Lanes, map_lanes, sum, transpose, untranspose};
 use crate::levels::nearest;
 use crate::registry::{Format, TensorType};
 use crate::search::{AffineSearch, fit_affine, fit_positive};
@@ -101,7 +101,7 @@ fn encode<L: Lanes>(x: &[f32], importance: Option<&[f32]>) -> BlockQ2K {
     for (half, x) in halves.iter().enumerate() {
         let first = 8 * half;
         let (search, weights) = match importance {
-            None => (SEARCH, x.map(L::abs)),
+            None => (SEARCH, map_lanes(x, L::abs)),
             Some(importance) => (
                 AffineSearch::weighted(3),
                 importance_weights(x, &importance[16 * first..], mean_square),

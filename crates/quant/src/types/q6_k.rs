@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
-use crate::lanes::{Lanes, transpose, untranspose};
+use crate::lanes::{Lanes, map_lanes, transpose, untranspose};
 use crate::levels::{largest_signed, nearest};
 use crate::registry::{Format, TensorType};
 use crate::search::{ZERO_MAGNITUDE, fit_symmetric};
@@ -115,7 +115,7 @@ fn encode<L: Lanes>(x: &[f32], importance: Option<&[f32]>) -> BlockQ6K {
     let mut scales = [0.0; 16];
     for (half, x) in halves.iter().enumerate() {
         let weights = match importance {
-            None => x.map(|x| x * x),
+            None => map_lanes(x, |x| x * x),
             Some(importance) => transpose(&importance[128 * half..][..128]),
         };
         scales[8 * half..][..8]
