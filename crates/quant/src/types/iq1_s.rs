@@ -191,10 +191,10 @@ impl<L: Lanes> Side<L> {
     fn new([low, _, high]: [f32; 3], sums_x: &[L; 33], sums_w: &[L; 33]) -> Self {
         let (low, high) = (L::splat(low), L::splat(high));
         Side {
-            low_x: map_lanes(&sums_x, |sum| (sum - sums_x[0]) * low),
-            low_w: map_lanes(&sums_w, |sum| (sum - sums_w[0]) * low * low),
-            high_x: map_lanes(&sums_x, |sum| (sums_x[32] - sum) * high),
-            high_w: map_lanes(&sums_w, |sum| (sums_w[32] - sum) * high * high),
+            low_x: map_lanes(sums_x, |sum| (sum - sums_x[0]) * low),
+            low_w: map_lanes(sums_w, |sum| (sum - sums_w[0]) * low * low),
+            high_x: map_lanes(sums_x, |sum| (sums_x[32] - sum) * high),
+            high_w: map_lanes(sums_w, |sum| (sums_w[32] - sum) * high * high),
         }
     }
 }
