@@ -10,6 +10,13 @@ mod bf16;
 mod encode;
 mod f16;
 mod f32;
+mod iq1_m;
+mod iq1_s;
+mod iq2_s;
+mod iq2_xs;
+mod iq2_xxs;
+mod iq3_s;
+mod iq3_xxs;
 mod iq4_nl;
 mod iq4_xs;
 mod mxfp4;
@@ -41,6 +48,13 @@ pub(crate) static KERNELS: Kernels = Kernels {
         bf16::PRODUCT,
         f16::PRODUCT,
         f32::PRODUCT,
+        iq1_m::PRODUCT,
+        iq1_s::PRODUCT,
+        iq2_s::PRODUCT,
+        iq2_xs::PRODUCT,
+        iq2_xxs::PRODUCT,
+        iq3_s::PRODUCT,
+        iq3_xxs::PRODUCT,
         iq4_nl::PRODUCT,
         iq4_xs::PRODUCT,
         mxfp4::PRODUCT,

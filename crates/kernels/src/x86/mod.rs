@@ -6,6 +6,7 @@
 )]
 
 pub(crate) mod float;
+pub(crate) mod grid;
 pub(crate) mod lanes;
 pub(crate) mod panel;
 pub(crate) mod unpack;

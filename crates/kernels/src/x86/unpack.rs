@@ -19,7 +19,18 @@ pub(crate) unsafe fn transpose(rows: &BlockRows, offset: usize) -> [__m256i; 4] 
             let high = _mm_loadu_si128(rows[lane + 4].wrapping_add(offset).cast());
             _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
         };
-        let (a, b, c, d) = (load(0), load(1), load(2), load(3));
+        interleave([load(0), load(1), load(2), load(3)])
+    }
+}
+
+/// From 16 bytes of rows j and j + 4 in each vector j to four bytes of each row in its lane.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+unsafe fn interleave([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
+    // SAFETY: registers only.
+    unsafe {
         let (ab_low, ab_high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
         let (cd_low, cd_high) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
         [
@@ -41,6 +52,22 @@ pub(crate) unsafe fn transpose_32(rows: &BlockRows, offset: usize) -> [__m256i; 
     unsafe {
         let [a, b, c, d] = transpose(rows, offset);
         let [e, f, g, h] = transpose(rows, offset + 16);
+        [a, b, c, d, e, f, g, h]
+    }
+}
+
+/// 32 bytes of each row, one row per vector, laid out as [`transpose_32`] does.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(crate) unsafe fn transpose_registers(rows: &[__m256i; ROWS]) -> [__m256i; 8] {
+    // SAFETY: registers only.
+    unsafe {
+        let low = |j: usize| _mm256_permute2x128_si256::<0x20>(rows[j], rows[j + 4]);
+        let high = |j: usize| _mm256_permute2x128_si256::<0x31>(rows[j], rows[j + 4]);
+        let [a, b, c, d] = interleave([low(0), low(1), low(2), low(3)]);
+        let [e, f, g, h] = interleave([high(0), high(1), high(2), high(3)]);
         [a, b, c, d, e, f, g, h]
     }
 }

@@ -9,6 +9,7 @@ mod iq2_xs;
 mod iq2_xxs;
 mod iq3_s;
 mod iq3_xxs;
+pub mod values;
 
 use std::sync::OnceLock;
 

@@ -51,7 +51,7 @@ static FORMAT: Format = Format {
 };
 
 /// What the levels stand for.
-const VALUES: [u8; 8] = [4, 12, 20, 28, 36, 44, 52, 62];
+pub(crate) const VALUES: [u8; 8] = [4, 12, 20, 28, 36, 44, 52, 62];
 
 fn search() -> GridSearch<4> {
     GridSearch {
