@@ -13,12 +13,16 @@ mod hostile;
 
 use bytes::{Bytes, F32, sample};
 use gristmill_fuzz::BORDER;
+use gristmill_gguf::{Imatrix, ImatrixEntry, ImatrixForm, WriteOptions};
 use hostile::HOSTILE;
 
 fn main() {
     for (name, file) in gguf_files() {
         write("gguf_open", name, &file);
         write("gguf_edit", name, &[EDITS, &file].concat());
+    }
+    for (name, form) in [("gguf", ImatrixForm::Gguf), ("older", ImatrixForm::Legacy)] {
+        write("imatrix", name, &importance_matrix(form));
     }
     write("shard_set", "two", &shards(2));
     write("shard_set", "three", &shards(3));
@@ -58,6 +62,29 @@ fn write(target: &str, name: &str, bytes: &[u8]) {
     let path: PathBuf = folder.join(name);
     fs::write(&path, bytes).expect("the seed can be written");
     println!("{} ({} bytes)", path.display(), bytes.len());
+}
+
+/// Sums of a matrix, and of three experts of which one saw nothing.
+fn importance_matrix(form: ImatrixForm) -> Vec<u8> {
+    let entry = |sums: &[f32], counts: &[f32], plain: Option<&[f32]>| {
+        let plain = plain.map(<[f32]>::to_vec);
+        ImatrixEntry::new(sums.to_vec(), counts.to_vec(), plain).expect("they belong together")
+    };
+    let mut imatrix = Imatrix::default();
+    imatrix.datasets.push("text".to_owned());
+    (imatrix.n_chunks, imatrix.chunk_size) = (7, 4);
+    imatrix.insert("q", entry(&[2.0, 8.0], &[4.0], Some(&[-1.0, 2.0])));
+    let experts = [3.0, 6.0, 0.0, 0.0, 5.0, 10.0];
+    imatrix.insert("up_exps", entry(&experts, &[3.0, 0.0, 5.0], None));
+    let path = gristmill_fuzz::folder().join("seed");
+    let options = WriteOptions {
+        force: true,
+        ..WriteOptions::default()
+    };
+    imatrix
+        .save(&path, form, &options)
+        .expect("it can be written");
+    fs::read(&path).expect("it was written")
 }
 
 /// A whole set, with borders between.

@@ -144,3 +144,42 @@ fn cve_2025_0317_alignment_zero() {
     hint: the file is damaged, or was made by a faulty tool; compare its hash with its source and fetch or convert it again
     ");
 }
+
+/// Padding of gigabytes was made up in memory, for a file of 100 bytes.
+#[test]
+fn an_alignment_of_gigabytes_is_not_written() {
+    let place = Workplace::new();
+    let huge = file().entry_u32("general.alignment", u32::MAX - 7);
+    place.write("huge.gguf", huge.build());
+    place.write(
+        "small.gguf",
+        file().tensor("w", &[8], F32, 0).data(&[0; 32]).build(),
+    );
+    assert_snapshot!(limited(&place, "split --dry-run huge.gguf out"), @r#"
+    exit: 1
+    --- stderr
+    error: out-00001-of-00001.gguf: metadata key "general.alignment" cannot be written: 4294967288 bytes; files are written with at most 1048576
+    "#);
+    assert_snapshot!(
+        limited(&place, "edit small.gguf --set general.alignment=u32:4294967288 --force"),
+        @r#"
+    exit: 1
+    --- stderr
+    error: small.gguf: metadata key "general.alignment" cannot be written: 4294967288 bytes; files are written with at most 1048576
+    "#
+    );
+    for line in [
+        "split huge.gguf out",
+        "edit huge.gguf --general-name x",
+        "edit huge.gguf --general-name x --output out.gguf",
+        "edit huge.gguf --remove general.alignment --force",
+        "quantize huge.gguf out.gguf Q8_0",
+    ] {
+        let shown = limited(&place, line);
+        assert!(shown.starts_with("exit: 1\n"), "{line}\n{shown}");
+    }
+    // It can be read: what it says of itself is compared with its size.
+    let shown = limited(&place, "inspect huge.gguf");
+    assert!(shown.starts_with("exit: 0\n"), "{shown}");
+    assert_eq!(place.files(), ["huge.gguf", "small.gguf"]);
+}

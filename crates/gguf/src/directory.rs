@@ -105,6 +105,22 @@ pub(crate) fn alignment(metadata: &Metadata, path: &Path) -> Result<u64> {
     }
 }
 
+/// The alignment of a file that is to be written.
+pub(crate) fn written_alignment(metadata: &Metadata, path: &Path) -> Result<u64> {
+    let alignment = alignment(metadata, path)?;
+    if alignment <= limits::WRITTEN_ALIGNMENT {
+        return Ok(alignment);
+    }
+    Err(Error::BadEntry {
+        path: path.to_owned(),
+        key: "general.alignment".to_owned(),
+        reason: format!(
+            "{alignment} bytes; files are written with at most {}",
+            limits::WRITTEN_ALIGNMENT
+        ),
+    })
+}
+
 /// The next multiple of `alignment` from `place` on.
 pub(crate) fn align_up(place: u64, alignment: u64) -> Option<u64> {
     place.checked_next_multiple_of(alignment)

@@ -21,6 +21,9 @@ pub const DIMS: u32 = 4;
 pub const SHARDS: u64 = 65_535;
 /// The alignment of the data section where the file does not set one.
 pub const DEFAULT_ALIGNMENT: u64 = 32;
+/// The largest alignment of a file that is written. One that is read may have any: it is compared with the size of the
+/// file, but every byte of what is written has to be made up.
+pub const WRITTEN_ALIGNMENT: u64 = 1 << 20;
 
 /// The fewest bytes of an entry: length of an empty key, type, one byte of value. (An empty key is
 /// refused, but with a better message than that the count is too large.)

@@ -202,7 +202,7 @@ pub(crate) fn layout(
     tensors: &[TensorPlan],
     options: &WriteOptions,
 ) -> Result<(u64, Vec<u64>, Vec<u8>, u64)> {
-    let alignment = directory::alignment(metadata, path)?;
+    let alignment = directory::written_alignment(metadata, path)?;
     let sizes = check_plan(path, tensors, alignment, options.long_names)?;
     let head = match options.reserve {
         0 => head(path, metadata, tensors, &sizes, alignment, options)?,

@@ -250,7 +250,7 @@ impl<'a> Draft<'a> {
         if let Some(slot) = self.slot(key) {
             metadata.set(key, slot.body.value().clone());
         }
-        directory::alignment(&metadata, self.file.path())
+        directory::written_alignment(&metadata, self.file.path())
     }
 
     fn slot(&self, key: &str) -> Option<&Slot<'a>> {

@@ -7,7 +7,7 @@ use super::draft::{Change, Draft};
 use super::reserve::{RESERVED_KEY, fill};
 use super::rewrite::Piece;
 use super::{Edit, danger, digest, in_place, lock, rewrite, undo};
-use crate::directory::{align_up, data_offset};
+use crate::directory::{align_up, data_offset, written_alignment};
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::metadata::Metadata;
@@ -113,6 +113,8 @@ impl Editor {
     /// [`Error::NotFirstShard`].
     pub fn plan(self, edits: &[Edit], options: &EditOptions) -> Result<Plan> {
         self.check_shard(edits)?;
+        // The padding of the old header is kept in memory beside that of the new one.
+        written_alignment(self.metadata(), self.file.path())?;
         let mut options = options.clone();
         let mut draft = Draft::of(&self.file)?;
         for edit in edits {

@@ -158,6 +158,16 @@ pub(super) fn write(imatrix: &Imatrix, path: &Path, options: &WriteOptions) -> R
             add(PLAIN, n_columns, plain);
         }
     }
+    // Sums may be near the largest number there is, and become none by the factor.
+    let fits = |values: &[f32]| values.iter().all(|value| (value * factor).is_finite());
+    if let Some(place) = data.iter().position(|values| !fits(values)) {
+        return Err(Error::BadImatrix {
+            path: path.to_owned(),
+            tensor: plans[place].name.clone(),
+            reason: "its sums, for rows in place of chunks, are larger than a number can be"
+                .to_owned(),
+        });
+    }
     let mut writer = Writer::create(path, &metadata, &plans, options)?;
     for values in data {
         let bytes: Vec<u8> = values

@@ -162,12 +162,16 @@ pub(super) fn write(imatrix: &Imatrix, path: &Path, options: &WriteOptions) -> R
         bytes.extend(name.as_bytes());
         bytes.extend(number(n_calls as usize, name)?);
         bytes.extend(number(entry.sums.len(), name)?);
-        bytes.extend(
-            entry
-                .weights()
-                .iter()
-                .flat_map(|weight| (weight * n_calls).to_le_bytes()),
-        );
+        let mut sums = entry.weights();
+        sums.iter_mut().for_each(|weight| *weight *= n_calls);
+        if sums.iter().any(|sum| !sum.is_finite()) {
+            return Err(Error::BadImatrix {
+                path: path.to_owned(),
+                tensor: name.to_owned(),
+                reason: "its sums are larger than a number can be".to_owned(),
+            });
+        }
+        bytes.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
     }
     bytes.extend(number(imatrix.n_chunks as usize, "")?);
     let dataset = imatrix.datasets.last().map_or("", String::as_str);

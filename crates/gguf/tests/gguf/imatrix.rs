@@ -316,3 +316,24 @@ fn the_golden_matrix_is_read_and_written_as_it_is() {
     }
     gristmill_golden::compared(2 * imatrix.len(), "entries of importance matrices");
 }
+
+/// Written as rows or as calls, they would become infinite, and nobody could read the file.
+#[test]
+fn sums_that_no_number_can_hold_are_refused_when_written() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut imatrix = Imatrix::default();
+    imatrix.insert("blk.0.attn_q.weight", entry(&[f32::MAX], &[1.0]));
+    let uneven = entry(&[f32::MAX, 1.0], &[1.0, 3.0]);
+    let mut flattened = Imatrix::default();
+    (flattened.n_chunks, flattened.chunk_size) = (1, 1);
+    flattened.insert("blk.0.ffn_up_exps.weight", uneven);
+    for (imatrix, form) in [
+        (imatrix, ImatrixForm::Gguf),
+        (flattened, ImatrixForm::Legacy),
+    ] {
+        let path = folder.path().join("out");
+        let error = imatrix.save(&path, form, &WriteOptions::default());
+        assert!(matches!(error, Err(Error::BadImatrix { .. })), "{error:?}");
+        assert!(!path.exists());
+    }
+}
