@@ -91,7 +91,8 @@ impl Drop for ByteBar {
     }
 }
 
-fn bar(bytes: u64) -> ProgressBar {
+/// A bar over so many bytes, with room for a message.
+pub fn bar(bytes: u64) -> ProgressBar {
     let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {wide_msg}";
     // The template is constant and valid; were it not, the default style would do.
     let style =

@@ -21,6 +21,8 @@ mod fixtures;
 mod golden;
 #[path = "main/harness.rs"]
 mod harness;
+#[path = "main/hashing.rs"]
+mod hashing;
 #[path = "main/inspect.rs"]
 mod inspect;
 #[path = "main/interrupted.rs"]

@@ -69,7 +69,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
 /// Where names of architectures may stand outside their own files, with the reason.
 const ARCHITECTURE_NAMES: &[(&str, &[&str], &str)] = &[
     (
-        "crates/convert/src/quantize/description.rs",
+        "crates/model/src/reference.rs",
         &["gemma3", "llama", "qwen2", "qwen3"],
         "the list of all that the reference loads, most of which have no file",
     ),

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use gristmill_measure::check::{GROUPS, Options, Progress, Report, Severity, check};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::{Invocation, Run};
 use crate::failure::Exit;
+use crate::numbers::{self, Threads};
+use crate::progress;
 
 /// Arguments of `check`.
 #[derive(clap::Args)]
@@ -36,8 +38,8 @@ pub struct Check {
     #[arg(long)]
     strict: bool,
     /// Threads that scan [default: one per processor]
-    #[arg(long, short, value_name = "N")]
-    threads: Option<usize>,
+    #[arg(long, short, value_name = "N", default_value = "0", hide_default_value = true, value_parser = numbers::threads)]
+    threads: Threads,
 }
 
 /// The exit code for warnings under `--strict`.
@@ -65,11 +67,10 @@ impl Run for Check {
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         let bar = Bar::default();
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let options = Options {
             quick: self.quick,
             checksums: self.checksums.as_deref(),
-            n_threads: self.threads.unwrap_or_else(processors).max(1),
+            n_threads: self.threads.or_zero(),
             progress: &|progress| bar.show(progress),
         };
         let report = check(&self.model, &options)?;
@@ -111,11 +112,7 @@ impl Bar {
             .as_ref()
             .is_none_or(|(stage, _)| *stage != progress.stage)
         {
-            let template = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left";
-            // The template is constant and valid; were it not, the default style would do.
-            let style = ProgressStyle::with_template(template)
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = ProgressBar::new(progress.total).with_style(style);
+            let bar = progress::bar(progress.total);
             *shown = Some((progress.stage, bar.with_message(progress.stage)));
         }
         if let Some((_, bar)) = &*shown {

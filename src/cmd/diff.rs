@@ -10,7 +10,9 @@ use gristmill_gguf::{
 use serde_json::{Map, Value as Json, json};
 
 use super::{Invocation, Run};
+use crate::display::printable;
 use crate::failure::{self, Exit};
+use crate::numbers::{self, Threads};
 use crate::progress::ByteBar;
 use crate::value_json::shown;
 use crate::value_text::{self, Extent};
@@ -40,14 +42,8 @@ pub struct Diff {
     #[arg(long)]
     json: bool,
     /// Threads [default: one per processor]
-    #[arg(
-        long,
-        short,
-        value_name = "N",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    threads: usize,
+    #[arg(long, short, value_name = "N", default_value = "0", hide_default_value = true, value_parser = numbers::threads)]
+    threads: Threads,
 }
 
 impl Run for Diff {
@@ -68,7 +64,7 @@ impl Run for Diff {
             a: self.a,
             b: self.b,
             metadata_only: self.metadata_only,
-            n_threads: self.threads,
+            n_threads: self.threads.or_zero(),
         };
         let mut bar = ByteBar::new();
         let found = diff(&options, &mut |event| bar.event(event));
@@ -119,7 +115,7 @@ fn print(found: &Difference, metadata_only: bool, out: &mut impl Write) -> anyho
         found.entries.len()
     )?;
     for entry in &found.entries {
-        let key = entry.key.escape_debug();
+        let key = printable(&entry.key);
         match &entry.change {
             EntryChange::Added(value) => writeln!(out, "+ {key}: {}", typed(value))?,
             EntryChange::Removed(value) => writeln!(out, "- {key}: {}", typed(value))?,
@@ -139,7 +135,7 @@ fn print(found: &Difference, metadata_only: bool, out: &mut impl Write) -> anyho
         found.tensors.len()
     )?;
     for tensor in &found.tensors {
-        let name = tensor.name.escape_debug();
+        let name = printable(&tensor.name);
         match &tensor.change {
             TensorChange::Added(shape) => writeln!(out, "+ {name}: {}", of_shape(shape))?,
             TensorChange::Removed(shape) => writeln!(out, "- {name}: {}", of_shape(shape))?,
@@ -156,8 +152,8 @@ fn print_order(what: &str, order: Option<&OrderDiff>, out: &mut impl Write) -> a
         writeln!(
             out,
             "~ order of {what}: the common one number {index} is {} -> {}",
-            a.escape_debug(),
-            b.escape_debug()
+            printable(a),
+            printable(b)
         )?;
     }
     Ok(())
@@ -248,8 +244,8 @@ fn to_json(found: &Difference) -> Json {
                 "length_a": array.len_a,
                 "length_b": array.len_b,
                 "first": array.first,
-                "first_a": array.a.as_ref().map(plain),
-                "first_b": array.b.as_ref().map(plain),
+                "first_a": array.a.as_ref().map(value_json),
+                "first_b": array.b.as_ref().map(value_json),
                 "n_different": array.n_different,
             }),
         };

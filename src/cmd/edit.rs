@@ -72,8 +72,15 @@ impl Run for Edit {
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         if self.request.is_empty() && self.reserve.is_none() {
-            return Err(nothing_to_do());
+            let missing = clap::error::ErrorKind::MissingRequiredArgument;
+            let message =
+                "nothing to change: give --set, --add, --rename, --remove or another edit"
+                    .to_owned();
+            return Err(usage(missing, message));
         }
+        self.request
+            .check()
+            .map_err(|message| usage(clap::error::ErrorKind::ValueValidation, message))?;
         let editor = Editor::open(&self.file)?;
         let edits = self
             .request
@@ -92,7 +99,10 @@ impl Run for Edit {
             .then(|| sha256_of_file(plan.path(), &mut |_| {}))
             .transpose()?;
         let outcome = match self.dry_run {
-            true => None,
+            true => {
+                plan.check_output()?;
+                None
+            }
             false => Some(apply(&plan)?),
         };
         let after = outcome.as_ref().filter(|_| self.hash);
@@ -109,13 +119,10 @@ impl Run for Edit {
     }
 }
 
-fn nothing_to_do() -> anyhow::Error {
+/// Wrong usage that the parser of the command line does not see.
+fn usage(kind: clap::error::ErrorKind, message: String) -> anyhow::Error {
     let mut parser = <Edit as clap::Args>::augment_args(clap::Command::new("gristmill edit"));
-    let usage = parser.error(
-        clap::error::ErrorKind::MissingRequiredArgument,
-        "nothing to change: give --set, --add, --rename, --remove or another edit",
-    );
-    usage.into()
+    parser.error(kind, message).into()
 }
 
 /// Does it, with a bar while a large file is written.

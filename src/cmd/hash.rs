@@ -8,7 +8,9 @@ use gristmill_gguf::{FILE_SHA256, HashKind, HashOptions, HashReport, Manifest, O
 use serde_json::{Map, Value as Json, json};
 
 use super::{Invocation, Run};
+use crate::display::printable;
 use crate::failure::{Exit, Hint};
+use crate::numbers::{self, Threads};
 use crate::progress::ByteBar;
 
 /// Arguments of `hash`.
@@ -48,14 +50,8 @@ pub struct Hash {
     #[arg(long, conflicts_with = "check")]
     json: bool,
     /// Threads [default: one per processor]
-    #[arg(
-        long,
-        short,
-        value_name = "N",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    threads: usize,
+    #[arg(long, short, value_name = "N", default_value = "0", hide_default_value = true, value_parser = numbers::threads)]
+    threads: Threads,
 }
 
 impl Run for Hash {
@@ -113,16 +109,10 @@ impl Hash {
         match manifest {
             // The safest that the list has, as the reference; or all that it has.
             Some(manifest) if none_asked => {
-                let safest = [
-                    HashKind::Sha256,
-                    HashKind::Sha1,
-                    HashKind::Xxh64,
-                    HashKind::Uuid,
-                ];
-                let known = safest.into_iter().filter(|&kind| manifest.has(kind));
-                kinds = known
-                    .take(if as_reference { 1 } else { safest.len() })
-                    .collect();
+                kinds = known_kinds(manifest);
+                if as_reference {
+                    kinds.truncate(1);
+                }
                 files = manifest.has_files() && !as_reference;
             }
             None if none_asked && as_reference => kinds = vec![HashKind::Xxh64],
@@ -135,16 +125,40 @@ impl Hash {
             tensors: !self.no_layer && !self.sha256sum,
             files,
             alone: self.alone || as_reference,
-            n_threads: self.threads,
+            n_threads: self.threads.or_zero(),
         })
     }
+}
+
+/// The hashes of tensor data that a list has, the safest first.
+fn known_kinds(manifest: &Manifest) -> Vec<HashKind> {
+    let safest = [
+        HashKind::Sha256,
+        HashKind::Sha1,
+        HashKind::Xxh64,
+        HashKind::Uuid,
+    ];
+    let known = safest.into_iter().filter(|&kind| manifest.has(kind));
+    known.collect()
 }
 
 /// A hash as one line of a list.
 struct Line {
     kind: &'static str,
     hash: String,
+    /// As it is in the file; to be printed, it is made printable.
     name: String,
+}
+
+impl Line {
+    /// What the list says. One of ours holds the name as it was printed.
+    fn outcome(&self, manifest: &Manifest) -> Outcome {
+        let listed = |name: &str| manifest.outcome(self.kind, name, &self.hash);
+        match listed(&self.name) {
+            Outcome::Absent => listed(&printable(&self.name)),
+            outcome => outcome,
+        }
+    }
 }
 
 /// All hashes in the order of the reference: tensors, then the whole. Names begin with the file's as it was given.
@@ -180,15 +194,21 @@ fn lines(report: &HashReport, input: &Path) -> Vec<Line> {
 
 fn print(lines: &[Line], out: &mut impl Write) -> anyhow::Result<()> {
     for Line { kind, hash, name } in lines {
-        writeln!(out, "{kind:<8}  {hash}  {name}")?;
+        writeln!(out, "{kind:<8}  {hash}  {}", printable(name))?;
     }
     Ok(())
 }
 
 fn print_files(report: &HashReport, out: &mut impl Write) -> anyhow::Result<()> {
     for file in &report.files {
-        if let Some(hash) = &file.sha256 {
-            writeln!(out, "{hash}  {}", file.path.display())?;
+        let Some(hash) = &file.sha256 else { continue };
+        let name = file.path.to_string_lossy();
+        // As sha256sum does, which reads it back.
+        if name.contains(['\\', '\n', '\r']) {
+            let name = name.replace('\\', "\\\\").replace('\n', "\\n");
+            writeln!(out, "\\{hash}  {}", name.replace('\r', "\\r"))?;
+        } else {
+            writeln!(out, "{hash}  {name}")?;
         }
     }
     Ok(())
@@ -209,14 +229,10 @@ fn reference_manifest(path: &Path) -> anyhow::Result<Manifest> {
             return Err(Exit(EXIT_NO_LIST).into());
         }
     };
-    let shown = [
-        HashKind::Sha256,
-        HashKind::Sha1,
-        HashKind::Xxh64,
-        HashKind::Uuid,
-    ];
-    let known = shown.into_iter().filter(|&kind| manifest.has(kind));
-    let known: Vec<&str> = known.map(HashKind::name).collect();
+    let known: Vec<&str> = known_kinds(&manifest)
+        .iter()
+        .map(|kind| kind.name())
+        .collect();
     if known.is_empty() {
         let path = path.display();
         write!(
@@ -238,14 +254,16 @@ fn check(
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     let (mut n_equal, mut n_different) = (0, 0);
-    for Line { kind, hash, name } in lines {
-        let outcome = match manifest.outcome(kind, name, hash) {
+    for line in lines {
+        let outcome = match line.outcome(manifest) {
             Outcome::Equal => "Ok",
             Outcome::Different => "Mismatch",
             Outcome::Absent => "Not Found",
         };
         n_equal += usize::from(outcome == "Ok");
         n_different += usize::from(outcome == "Mismatch");
+        let Line { kind, hash, name } = line;
+        let name = printable(name);
         writeln!(out, "{kind:<8}  {hash}  {name}  -  {outcome}")?;
     }
     if as_reference {

@@ -7,7 +7,7 @@ mod text;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 
-use gristmill_gguf::{Endian, Metadata, Model};
+use gristmill_gguf::{Metadata, Model};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
@@ -179,13 +179,6 @@ fn unknown_key(metadata: &Metadata, key: &str) -> anyhow::Error {
         format!("it has {}; `--metadata` lists all", near.join(", "))
     };
     anyhow::anyhow!("the file has no key {key:?}").context(Hint::new(hint))
-}
-
-fn endian(endian: Endian) -> &'static str {
-    match endian {
-        Endian::Little => "little",
-        Endian::Big => "big",
-    }
 }
 
 fn dims(dims: &[u64]) -> String {

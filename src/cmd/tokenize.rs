@@ -61,7 +61,7 @@ impl Run for Tokenize {
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-tokenize"];
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
-        let model = gristmill_gguf::Model::open(&self.model)?;
+        let model = gristmill_gguf::Model::open_stored(&self.model)?;
         model.require_vocabulary()?;
         let tokenizer = Tokenizer::from_metadata(model.metadata())
             .with_context(|| format!("{}: its tokenizer cannot be used", self.model.display()))?;

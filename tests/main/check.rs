@@ -347,8 +347,8 @@ fn hashes_are_compared_with_a_list() {
     assert_snapshot!(place.run("gristmill check tiny.gguf --checksums checksums.sha256"), @r"
     exit: 1
     --- stderr
-    error: checksums.sha256: is no list of hashes: line 1 is no hash and name
-    hint: give what `sha256sum` prints (a hash of 64 digits, two spaces, a name), or a manifest.json of `gristmill pipeline`
+    error: checksums.sha256: is no list of hashes: no file with its SHA-256 is in it
+    hint: give what `sha256sum` or `gristmill hash` prints (a hash of 64 digits and a name), or a manifest.json of `gristmill pipeline`
     ");
     assert_snapshot!(place.run("gristmill check tiny.gguf --checksums checksums.sha256 --quick"), @r"
     exit: 2

@@ -201,17 +201,32 @@ fn what_cannot_be_done_is_said_with_its_remedy() {
     error: model.gguf: no token of the vocabulary is "im_end"
     hint: near it: "<|im_end|>"
     "#);
-    assert_snapshot!(place.run("gristmill edit model.gguf --special-token end a"), @r#"
-    exit: 1
-    --- stderr
-    error: model.gguf: "end" is no special token
-    hint: one of bos, cls, eom, eos, eot, fim_mid, fim_pad, fim_pre, fim_rep, fim_sep, fim_suf, mask, middle, pad, padding, prefix, sep, seperator, suffix, unk, unknown
-    "#);
+    for (wrong, says) in [
+        ("--special-token end a", "\"end\" is no special token"),
+        ("--special-token-by-id eos x", "\"x\" is no id of a token"),
+        (
+            "--set foo",
+            "\"foo\" is not of the form --set KEY=[TYPE:]VALUE",
+        ),
+        ("--rename =x", "\"=x\" is not of the form --rename OLD=NEW"),
+    ] {
+        let shown = place.run(&format!("gristmill edit model.gguf {wrong}"));
+        assert!(
+            shown.starts_with("exit: 2") && shown.contains(says),
+            "{shown}"
+        );
+    }
     assert_snapshot!(place.run("gristmill edit model.gguf --set-array x.new=u8:[1,256]"), @r#"
     exit: 1
     --- stderr
     error: model.gguf: metadata key "x.new": 256 does not fit in UINT8
     "#);
+    let shown =
+        place.run("gristmill edit model.gguf --general-name x --output model.gguf --dry-run");
+    assert!(
+        shown.starts_with("exit: 1") && shown.contains("is the same file as the input"),
+        "{shown}"
+    );
     assert_snapshot!(place.run("gristmill edit model.gguf --general-name x --output model.gguf"), @r#"
     exit: 1
     --- stderr
@@ -353,13 +368,13 @@ fn a_kill_at_any_moment_leaves_the_old_file_or_the_new_one() {
         let whole = (0..4).map(timed).min().unwrap_or_default();
         let after = fs::read(&path).expect("the file");
         assert_eq!(after.len() == before.len(), in_place);
-        let (mut n_old, mut n_new, mut n_restored) = (0, 0, 0);
+        let (mut n_old, mut n_new, mut n_restored, mut n_midway) = (0, 0, 0, 0);
         for moment in moments(whole) {
             fs::write(&path, &before).expect("the file");
             let mut child = edit();
             std::thread::sleep(moment);
             child.kill().expect("it can be killed");
-            child.wait().expect("it ends");
+            n_midway += u32::from(!child.wait().expect("it ends").success());
             let output = place
                 .command("gristmill")
                 .args(["inspect", "model.gguf"])
@@ -390,6 +405,7 @@ fn a_kill_at_any_moment_leaves_the_old_file_or_the_new_one() {
             }
         }
         println!("{n_old} old, {n_new} new, {n_restored} put right; one edit takes {whole:?}");
+        assert!(n_midway > 0, "every kill came too late");
     }
 }
 

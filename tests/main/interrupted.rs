@@ -113,8 +113,9 @@ fn at_any_moment_inputs_are_intact_and_no_output_is_partial() {
         assert!(outcome.starts_with("exit: 0"), "{outcome}");
         let expected = contents(&place, is_output);
         clean(&place);
-        let mut n_midway = 0;
-        for round in 0..n_kills() {
+        let (mut n_midway, mut round) = (0, 0);
+        // A machine that is busy with other things may be late each time: then more tries are made.
+        while round < n_kills() || (n_midway == 0 && round < n_kills() + 100) {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
@@ -124,8 +125,10 @@ fn at_any_moment_inputs_are_intact_and_no_output_is_partial() {
             n_midway += u32::from(stopped(&place, &line, whole.mul_f64(share), signal));
             check_remains(&place, name, signal, &inputs, &expected);
             clean(&place);
+            round += 1;
         }
-        println!("{name}: stopped midway {n_midway} of {} times", n_kills());
+        println!("{name}: stopped midway {n_midway} of {round} times");
+        assert!(n_midway > 0, "{name}: {round} signals all came too late");
     }
 }
 

@@ -1,20 +1,40 @@
 //! Turning tensor data from one byte order into the other. Which bytes of a block belong together stands with its
 //! type, in `gristmill_quant`.
 
+use std::path::Path;
+
 use gristmill_quant::TensorType;
 
 use crate::directory::TensorInfo;
+use crate::error::{Error, Result};
 use crate::mapping::Mapping;
 
-/// An owned copy of a big-endian file whose tensor data is little-endian.
-pub(crate) fn to_little(region: Mapping, data_offset: u64, tensors: &[TensorInfo]) -> Mapping {
+/// An owned copy of a big-endian file up to the end of its last tensor, whose tensor data is little-endian.
+///
+/// # Errors
+/// [`Error::TooLargeToTurn`] where the system has no memory for it.
+pub(crate) fn to_little(
+    region: Mapping,
+    path: &Path,
+    data_offset: u64,
+    tensors: &[TensorInfo],
+) -> Result<Mapping> {
+    // The directory was checked against the size of the region: neither sums nor the slice fail.
+    let ends = tensors.iter().map(|tensor| tensor.offset + tensor.bytes);
+    let Some(end) = ends.max().map(|end| data_offset + end) else {
+        return Ok(region);
+    };
     let mut owned = if region.is_mapped() {
-        Mapping::of_bytes(region.as_ref())
+        let bytes = region.as_ref().get(..end as usize).unwrap_or_default();
+        Mapping::try_of_bytes(bytes).ok_or_else(|| Error::TooLargeToTurn {
+            path: path.to_owned(),
+            bytes: end,
+        })?
     } else {
         region
     };
     let Some(bytes) = owned.owned_mut() else {
-        return owned;
+        return Ok(owned);
     };
     for tensor in tensors {
         let start = data_offset.saturating_add(tensor.offset);
@@ -25,7 +45,7 @@ pub(crate) fn to_little(region: Mapping, data_offset: u64, tensors: &[TensorInfo
             .unwrap_or_default();
         swap(tensor.ty, data);
     }
-    owned
+    Ok(owned)
 }
 
 /// Turns whole blocks around.

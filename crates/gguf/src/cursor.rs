@@ -118,16 +118,6 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A u64 length and that many bytes.
-    pub(crate) fn string(&mut self, limit: u64, what: impl Fn() -> String) -> Result<&'a [u8]> {
-        let length: u64 = self.number(&what)?;
-        if length > limit {
-            let what = format!("{} (of {length} bytes; the limit is {limit})", what());
-            return Err(self.truncated(length, what));
-        }
-        self.take(length, what)
-    }
-
     pub(crate) fn truncated(&self, needed: u64, what: String) -> Error {
         Error::Truncated {
             path: self.path.to_owned(),

@@ -89,6 +89,16 @@ fn elements(array: &Array, endian: Endian, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether two values have the same type and bytes; a NaN is the same as itself.
+pub(crate) fn is_same(a: &Value, b: &Value) -> bool {
+    let bytes = |value| {
+        let mut out = Vec::new();
+        typed_value(value, Endian::Little, &mut out);
+        out
+    };
+    a == b || (typed_value_bytes(a) == typed_value_bytes(b) && bytes(a) == bytes(b))
+}
+
 /// The bytes that [`typed_value`] writes.
 pub(crate) fn typed_value_bytes(value: &Value) -> u64 {
     4 + match value {

@@ -12,7 +12,7 @@ use crate::directory::TensorInfo;
 use crate::encode;
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::output::{OutputFile, WriteOptions};
+use crate::output::{OutputFile, WriteOptions, check_target};
 use crate::source::{PIECE_BYTES, Source};
 
 /// What to turn around.
@@ -69,14 +69,15 @@ pub fn convert_endian(options: &EndianOptions, progress: Progress<'_>) -> Result
         bytes: file.size(),
         dry_run: options.dry_run,
     };
-    if options.dry_run {
-        return Ok(report);
-    }
     let write_options = WriteOptions {
         force: options.force,
         inputs: vec![options.input.clone()],
         ..WriteOptions::default()
     };
+    check_target(&options.output, &write_options)?;
+    if options.dry_run {
+        return Ok(report);
+    }
     let out = OutputFile::create(&options.output, file.size(), &write_options)?;
     let mut turn = Turn {
         source: Source::of(&file)?,

@@ -16,6 +16,7 @@ use crate::limits;
 use crate::mapping::Mapping;
 use crate::metadata::Metadata;
 use crate::parse::{Parsed, parse};
+use crate::source::Identity;
 
 /// A file as far as it can be read, with everything that was found wrong on the way.
 #[derive(Debug)]
@@ -32,6 +33,9 @@ pub struct Survey {
 pub struct File {
     path: PathBuf,
     region: Arc<Mapping>,
+    /// Of a file on a disk.
+    identity: Option<Identity>,
+    size: u64,
     version: u32,
     endian: Endian,
     alignment: u64,
@@ -53,15 +57,18 @@ impl File {
     /// Every fault has its own [`Error`] variant; see there.
     pub fn open(path: &Path) -> Result<File> {
         // Held until the header is parsed: nobody changes it meanwhile.
-        let (region, _held) = map(path)?;
-        File::of_region(region, path, true, &mut Faults::Refuse)
+        let (region, held) = map(path)?;
+        File::of_region(region, Some(held.id), path, true, &mut Faults::Refuse)
     }
 
     /// Opens and validates a file of whichever byte order in the time that its metadata takes: the data of a
     /// big-endian file stays as it is stored, so [`File::data`] is to be read with [`File::endian`] in mind.
+    ///
+    /// # Errors
+    /// Those of [`File::open`].
     pub fn open_stored(path: &Path) -> Result<File> {
-        let (region, _held) = map(path)?;
-        File::of_region(region, path, false, &mut Faults::Refuse)
+        let (region, held) = map(path)?;
+        File::of_region(region, Some(held.id), path, false, &mut Faults::Refuse)
     }
 
     /// Reads as much of a file as can be read, and collects what is wrong with it, where [`File::open`] ends at the
@@ -69,13 +76,11 @@ impl File {
     /// touched: that of a big-endian file stays as it is stored, so [`File::data`] is to be read with [`File::endian`]
     /// in mind.
     pub fn survey(path: &Path) -> Survey {
-        let mut faults = Faults::Collect(Vec::new());
-        let file =
-            map(path).and_then(|(region, _held)| File::of_region(region, path, false, &mut faults));
-        let mut collected = match faults {
-            Faults::Collect(faults) => faults,
-            Faults::Refuse => Vec::new(),
-        };
+        let mut faults = Faults::collect();
+        let file = map(path).and_then(|(region, held)| {
+            File::of_region(region, Some(held.id), path, false, &mut faults)
+        });
+        let mut collected = faults.collected();
         let file = file.map_err(|error| collected.push(error)).ok();
         Survey {
             file,
@@ -84,17 +89,33 @@ impl File {
     }
 
     /// Validates bytes in memory as a file; `path` is only a name for messages.
+    ///
+    /// # Errors
+    /// Those of [`File::open`] that are about bytes.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<File> {
-        File::of_region(Mapping::of_bytes(bytes), path, true, &mut Faults::Refuse)
+        File::of_region(
+            Mapping::of_bytes(bytes),
+            None,
+            path,
+            true,
+            &mut Faults::Refuse,
+        )
     }
 
     /// [`File::from_bytes`] with the data of a big-endian file as it is stored.
     pub(crate) fn from_stored_bytes(bytes: &[u8], path: &Path) -> Result<File> {
-        File::of_region(Mapping::of_bytes(bytes), path, false, &mut Faults::Refuse)
+        File::of_region(
+            Mapping::of_bytes(bytes),
+            None,
+            path,
+            false,
+            &mut Faults::Refuse,
+        )
     }
 
     fn of_region(
         mut region: Mapping,
+        identity: Option<Identity>,
         path: &Path,
         turn: bool,
         faults: &mut Faults,
@@ -115,9 +136,10 @@ impl File {
             offset: data_offset,
             file_size: region.as_ref().len() as u64,
         };
+        let size = section.file_size;
         let tensors = directory::validate(tensors, path, section, faults)?;
         if endian == Endian::Big && turn {
-            region = byte_order::to_little(region, data_offset, &tensors);
+            region = byte_order::to_little(region, path, data_offset, &tensors)?;
         }
         let places = tensors
             .iter()
@@ -129,6 +151,8 @@ impl File {
         Ok(File {
             path,
             region,
+            identity,
+            size,
             version,
             endian,
             alignment,
@@ -147,7 +171,12 @@ impl File {
 
     /// The size of the file in bytes.
     pub fn size(&self) -> u64 {
-        self.bytes().len() as u64
+        self.size
+    }
+
+    /// What tells it from another file of its name; none for bytes in memory.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.identity
     }
 
     /// The version of the container: 2 or 3.
@@ -155,7 +184,8 @@ impl File {
         self.version
     }
 
-    /// The byte order in the file. Data seen through [`File::data`] is little-endian in any case.
+    /// The byte order in the file, and where the file was opened as it is stored, of the data seen through
+    /// [`File::data`]; what [`File::open`] opened is seen as little-endian in any case.
     pub fn endian(&self) -> Endian {
         self.endian
     }
@@ -190,7 +220,8 @@ impl File {
         self.places.get(name).map(|&place| &self.tensors[place])
     }
 
-    /// The data of one of this file's tensors: `info.bytes` bytes in little-endian order.
+    /// The data of one of this file's tensors: `info.bytes` bytes, little-endian unless the file is big-endian and was
+    /// opened as it is stored ([`File::open_stored`], [`File::survey`]).
     ///
     /// For a `TensorInfo` that did not come from this file the answer means nothing, and is empty
     /// where it would lie outside.
@@ -203,7 +234,8 @@ impl File {
             .unwrap_or_default()
     }
 
-    /// All bytes of the file. Of a big-endian file the tensor data has been turned around.
+    /// All bytes of the file. Those of a big-endian file that [`File::open`] opened end with the last tensor, and the data
+    /// of the tensors has been turned around.
     pub fn bytes(&self) -> &[u8] {
         (*self.region).as_ref()
     }
@@ -219,8 +251,14 @@ impl File {
     }
 }
 
+/// A file that is locked against changes of its header.
+struct Held {
+    id: Identity,
+    _lock: edit::Settled,
+}
+
 /// The mapped file, and the lock on it.
-fn map(path: &Path) -> Result<(Mapping, edit::Settled)> {
+fn map(path: &Path) -> Result<(Mapping, Held)> {
     let about =
         std::fs::metadata(path).map_err(|source| Error::io(path, "look at the file", source))?;
     if about.is_dir() {
@@ -241,5 +279,10 @@ fn map(path: &Path) -> Result<(Mapping, edit::Settled)> {
     if about.len() == 0 {
         return Err(diagnose(&[], path));
     }
-    Ok((Mapping::of_file(file.file(), path)?, file))
+    let region = Mapping::of_file(file.file(), path)?;
+    let held = Held {
+        id: Identity::of(&about),
+        _lock: file,
+    };
+    Ok((region, held))
 }

@@ -158,7 +158,7 @@ mod merge;
 mod metadata;
 mod model;
 mod output;
-mod parallel;
+pub mod parallel;
 mod parse;
 mod resumable;
 mod shard_writer;
@@ -196,7 +196,8 @@ pub use output::{
 };
 pub use resumable::ResumableWriter;
 pub use shard_writer::{ShardKeys, ShardLimits, ShardPlan, ShardWriter};
-pub use shards::{shard_file_name, shard_prefix};
+pub use shards::{ShardName, shard_file_name, shard_prefix};
+pub use source::Source;
 pub use split::{SplitFile, SplitOptions, SplitReport, split};
 pub use summary::{RoleShare, ShardSummary, Summary, TypeShare, role};
 pub use value::{Array, StringArray, Text, Value, ValueType, escape_invalid};

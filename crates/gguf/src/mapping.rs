@@ -53,6 +53,18 @@ impl Mapping {
         Mapping(Region::Owned(lines, bytes.len()))
     }
 
+    /// An owned copy of bytes, or nothing where the system has no memory for it.
+    pub(crate) fn try_of_bytes(bytes: &[u8]) -> Option<Mapping> {
+        let mut lines = Lines::new();
+        lines.try_reserve_exact(bytes.len().div_ceil(64)).ok()?;
+        lines.extend(bytes.chunks(64).map(|chunk| {
+            let mut line = Line([0; 64]);
+            line.0[..chunk.len()].copy_from_slice(chunk);
+            line
+        }));
+        Some(Mapping(Region::Owned(lines, bytes.len())))
+    }
+
     /// The bytes, to change them, where this region is owned.
     pub(crate) fn owned_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::copy::{Event, Progress, data_bytes, read_tensors};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::output::WriteOptions;
+use crate::output::{WriteOptions, check_target};
 use crate::shards;
 use crate::source::{PIECE_BYTES, Source};
 use crate::split::{tensor_plan, write_options};
@@ -55,7 +55,7 @@ pub fn merge(options: &MergeOptions, progress: Progress<'_>) -> Result<MergeRepo
     check_part(&file)?;
     drop(file);
     let model = Model::open_stored(&options.input)?;
-    let metadata = metadata(&model, options.as_reference);
+    let metadata = metadata(&model, options.as_reference)?;
     let tensors = tensor_plan(&model, options.as_reference);
     let write_options = WriteOptions {
         pad_head: options.as_reference,
@@ -68,6 +68,7 @@ pub fn merge(options: &MergeOptions, progress: Progress<'_>) -> Result<MergeRepo
         bytes: Writer::size_of(&options.output, &metadata, &tensors, &write_options)?,
         dry_run: options.dry_run,
     };
+    check_target(&options.output, &write_options)?;
     if options.dry_run {
         return Ok(report);
     }
@@ -79,7 +80,7 @@ pub fn merge(options: &MergeOptions, progress: Progress<'_>) -> Result<MergeRepo
     writer.finish()?;
     if options.delete_shards {
         same_data(&model, &options.output)?;
-        delete(&report.shards)?;
+        delete(&model)?;
     }
     Ok(report)
 }
@@ -101,16 +102,18 @@ fn check_part(file: &File) -> Result<()> {
     })
 }
 
-fn metadata(model: &Model, as_reference: bool) -> Metadata {
-    let mut metadata = model.metadata().clone();
+/// The metadata of the output. The reference passes over that of all shards but the first.
+fn metadata(model: &Model, as_reference: bool) -> Result<Metadata> {
     if as_reference {
+        let mut metadata = model.metadata().clone();
         // The entry that is set again moves to the end.
         metadata.remove(shards::COUNT);
         metadata.set(shards::COUNT, Value::U16(0));
-    } else {
-        metadata.retain(|key, _| !shards::is_shard_key(key));
+        return Ok(metadata);
     }
-    metadata
+    let mut metadata = shards::whole_metadata(model.shards())?;
+    metadata.retain(|key, _| !shards::is_shard_key(key));
+    Ok(metadata)
 }
 
 /// Reads the output once more and compares it with the shards.
@@ -138,11 +141,13 @@ fn same_data(model: &Model, output: &Path) -> Result<()> {
     })
 }
 
-/// Removes all it can; the first that stays is the error.
-fn delete(shards: &[PathBuf]) -> Result<()> {
-    let delete = |path: &PathBuf| {
+/// Removes all it can; the first that stays is the error. A file that took a shard's name since stays.
+fn delete(model: &Model) -> Result<()> {
+    let delete = |shard: &File| {
+        Source::of(shard)?;
+        let path = shard.path();
         std::fs::remove_file(path).map_err(|source| Error::io(path, "delete the shard", source))
     };
-    let results: Vec<Result<()>> = shards.iter().map(delete).collect();
+    let results: Vec<Result<()>> = model.shards().iter().map(delete).collect();
     results.into_iter().collect()
 }

@@ -28,7 +28,8 @@ pub struct Model {
 pub struct TensorView<'a> {
     /// Name, dimensions, type.
     pub info: &'a TensorInfo,
-    /// Its `info.bytes` bytes, little-endian.
+    /// Its `info.bytes` bytes, little-endian unless the file is big-endian and was opened as it is stored
+    /// ([`Model::open_stored`]).
     pub data: &'a [u8],
     /// The number of its shard, for [`Model::region`].
     pub shard: usize,
@@ -47,12 +48,18 @@ impl Model {
     }
 
     /// Like [`Model::open`], with the data of big-endian files as it is stored; see [`File::open_stored`].
+    ///
+    /// # Errors
+    /// Those of [`Model::open`].
     pub fn open_stored(path: &Path) -> Result<Model> {
         let file = File::open_stored(path)?;
         Model::of_shards(shards::open_set(file, File::open_stored)?)
     }
 
     /// A model in one file that is already open, be it a shard or not.
+    ///
+    /// # Errors
+    /// None: names of tensors are unique in a file.
     pub fn of_file(file: File) -> Result<Model> {
         Model::of_shards(vec![file])
     }
@@ -143,6 +150,10 @@ impl Model {
     }
 
     /// Refuses every kind but a model with weights, each with an error of its own.
+    ///
+    /// # Errors
+    /// [`Error::VocabularyOnly`], [`Error::ImatrixNotModel`], [`Error::AdapterNotModel`], [`Error::ProjectorNotModel`],
+    /// [`Error::ControlVectorNotModel`].
     pub fn require_weights(&self) -> Result<()> {
         let path = self.path().to_owned();
         match self.kind() {
@@ -156,6 +167,9 @@ impl Model {
     }
 
     /// Refuses every kind but models and vocabularies: what is needed to tokenize.
+    ///
+    /// # Errors
+    /// Those of [`Model::require_weights`] but the first.
     pub fn require_vocabulary(&self) -> Result<()> {
         match self.kind() {
             Kind::Vocabulary => Ok(()),

@@ -109,9 +109,15 @@ pub struct PartialPath {
 }
 
 impl PartialPath {
-    /// Makes `work` create what is to stand at the path, of which it gets a copy; refused after an interrupt, which waits
-    /// for its end.
-    fn begin(path: &Path, work: impl FnOnce(&Path) -> io::Result<()>) -> Result<PartialPath> {
+    /// Makes `work` create what is to stand at the path, of which it gets a copy, and leave nothing there where it fails;
+    /// refused after an interrupt, which waits for its end.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], [`Error::OutputRefused`] with the answer of `work`.
+    pub(crate) fn begin(
+        path: &Path,
+        work: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<PartialPath> {
         let mut partial = partial();
         if partial.closed {
             return Err(Error::Interrupted {
@@ -129,19 +135,29 @@ impl PartialPath {
     }
 
     /// Makes a folder that is not there yet, in one that is.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after an interrupt, [`Error::OutputRefused`] with the system's answer.
     pub fn create_folder(path: &Path) -> Result<PartialPath> {
         PartialPath::begin(path, |path| fs::create_dir(path))
     }
 
     /// Writes a small file that is not there yet.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after an interrupt, [`Error::OutputRefused`] with the system's answer; then nothing is there.
     pub fn write(path: &Path, bytes: &[u8]) -> Result<PartialPath> {
         PartialPath::begin(path, |path| {
-            let mut file = File::create_new(path)?;
-            file.write_all(bytes).and_then(|()| file.sync_all())
+            fill_new(path, |file| {
+                file.write_all(bytes).and_then(|()| file.sync_all())
+            })
         })
     }
 
     /// Takes over a path at which nothing stands yet, and which others will write to.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after an interrupt, [`Error::OutputRefused`] where something stands there.
     pub fn reserve(path: &Path) -> Result<PartialPath> {
         PartialPath::begin(path, |path| match fs::symlink_metadata(path) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -155,18 +171,24 @@ impl PartialPath {
         &self.path
     }
 
+    /// Leaves the work under the name that it has: it is finished.
+    pub(crate) fn keep(mut self) -> PathBuf {
+        let path = std::mem::take(&mut self.path);
+        partial().paths.retain(|kept| *kept != path);
+        path
+    }
+
     /// Gives the work its final name, in the same folder. Replaces a file only with `force`, and a folder never.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after an interrupt, [`Error::OutputExists`], [`Error::Io`]; the work is removed then.
     pub fn rename(self, target: &Path, force: bool) -> Result<()> {
         let partial = partial();
         let path = target.to_owned();
         if partial.closed {
             return Err(Error::Interrupted { path });
         }
-        if !force && fs::symlink_metadata(target).is_ok() {
-            return Err(Error::OutputExists { path });
-        }
-        fs::rename(&self.path, target)
-            .map_err(|source| Error::io(target, "give it its name", source))?;
+        name(&self.path, target, force)?;
         // Dropped next, this finds nothing at the old name.
         drop(partial);
         sync_folder(target);
@@ -177,8 +199,20 @@ impl PartialPath {
     }
 }
 
+/// Makes a file of a name that is free, and removes it again where it cannot be filled: it is not partial work yet.
+fn fill_new(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    fill(&mut file).inspect_err(|_| {
+        // There is nobody to tell of another failure.
+        let _ = fs::remove_file(path);
+    })
+}
+
 impl Drop for PartialPath {
     fn drop(&mut self) {
+        if self.path.as_os_str().is_empty() {
+            return;
+        }
         let mut partial = partial();
         partial.paths.retain(|path| *path != self.path);
         remove(&self.path);
@@ -186,20 +220,39 @@ impl Drop for PartialPath {
 }
 
 /// Runs `work` so that an interrupt waits for its end; refuses to begin after one. For steps that
-/// take milliseconds and leave a mess where they are cut short.
-pub(crate) fn uninterrupted<T>(path: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let partial = partial();
+/// take milliseconds and leave a mess where they are cut short. Once it is done, `settled` is no partial work any more.
+pub(crate) fn uninterrupted<T>(
+    path: &Path,
+    settled: Option<&PartialPath>,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let mut partial = partial();
     if partial.closed {
         return Err(Error::Interrupted {
             path: path.to_owned(),
         });
     }
-    work()
+    let done = work()?;
+    partial.settle(settled);
+    Ok(done)
+}
+
+impl Partial {
+    /// What stands there is finished together with what has just been done.
+    fn settle(&mut self, settled: Option<&PartialPath>) {
+        if let Some(settled) = settled {
+            self.paths.retain(|path| *path != settled.path);
+        }
+    }
 }
 
 impl OutputFile {
     /// Opens a temporary file beside `path`, which must not exist yet (unless `options.force`), must
     /// be none of the inputs, and must lie in a folder with `bytes` bytes free.
+    ///
+    /// # Errors
+    /// [`Error::OutputExists`], [`Error::OutputIsInput`], [`Error::NoFolder`] and the others of places that no file can
+    /// be at, [`Error::NoSpace`], [`Error::OutputRefused`], [`Error::Interrupted`].
     pub fn create(path: &Path, bytes: u64, options: &WriteOptions) -> Result<OutputFile> {
         check_target(path, options)?;
         check_space(path, bytes)?;
@@ -232,11 +285,17 @@ impl OutputFile {
     }
 
     /// Brings the data to the disk and gives the file its name.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::OutputExists`] if the name was taken meanwhile, [`Error::Interrupted`]; then nothing is there.
     pub fn commit(self) -> Result<()> {
         self.stage()?.commit()
     }
 
     /// Brings the data to the disk and closes the file; its name comes later.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; then nothing is there.
     pub fn stage(self) -> Result<StagedFile> {
         self.file
             .sync_all()
@@ -258,8 +317,35 @@ impl StagedFile {
     }
 
     /// Gives the file its name.
+    ///
+    /// # Errors
+    /// [`Error::OutputExists`] if the name was taken meanwhile, [`Error::Interrupted`], [`Error::Io`]; then nothing new is
+    /// there.
     pub fn commit(self) -> Result<()> {
         commit_all(vec![self])
+    }
+
+    /// Gives the file its name, with which `settled` is finished too: no interrupt comes between.
+    pub(crate) fn commit_with(self, settled: Option<&PartialPath>) -> Result<()> {
+        commit_settling(vec![self], settled)
+    }
+
+    /// Gives the file its name, under which it is work that is not finished.
+    pub(crate) fn commit_partial(mut self) -> Result<PartialPath> {
+        let mut partial = partial();
+        if partial.closed {
+            let path = self.path.clone();
+            return Err(Error::Interrupted { path });
+        }
+        name(&self.temporary, &self.path, self.force)?;
+        partial.paths.retain(|path| *path != self.temporary);
+        partial.paths.push(self.path.clone());
+        drop(partial);
+        self.committed = true;
+        sync_folder(&self.path);
+        Ok(PartialPath {
+            path: std::mem::take(&mut self.path),
+        })
     }
 }
 
@@ -267,7 +353,11 @@ impl StagedFile {
 /// one, without which no set of shards opens, at the end. A kill on the way leaves an incomplete set; an error or an
 /// interrupt leaves nothing new. An older first file is removed before the others change, so that old and new never
 /// pass for one set.
-pub(crate) fn commit_all(mut files: Vec<StagedFile>) -> Result<()> {
+pub(crate) fn commit_all(files: Vec<StagedFile>) -> Result<()> {
+    commit_settling(files, None)
+}
+
+fn commit_settling(mut files: Vec<StagedFile>, settled: Option<&PartialPath>) -> Result<()> {
     let mut partial = partial();
     for file in &files {
         if partial.closed {
@@ -280,6 +370,7 @@ pub(crate) fn commit_all(mut files: Vec<StagedFile>) -> Result<()> {
         }
     }
     if let [first, _, ..] = &*files
+        && first.force
         && fs::symlink_metadata(&first.path).is_ok()
     {
         fs::remove_file(&first.path)
@@ -287,8 +378,7 @@ pub(crate) fn commit_all(mut files: Vec<StagedFile>) -> Result<()> {
     }
     for index in (0..files.len()).rev() {
         let file = &files[index];
-        if let Err(source) = fs::rename(&file.temporary, &file.path) {
-            let error = Error::io(&file.path, "rename the file", source);
+        if let Err(error) = name(&file.temporary, &file.path, file.force) {
             for named in &files[index + 1..] {
                 // There is nobody to tell of another failure; without the first file nothing opens them.
                 let _ = fs::remove_file(&named.path);
@@ -298,6 +388,7 @@ pub(crate) fn commit_all(mut files: Vec<StagedFile>) -> Result<()> {
         partial.paths.retain(|path| *path != file.temporary);
         files[index].committed = true;
     }
+    partial.settle(settled);
     drop(partial);
     if let Some(first) = files.first() {
         sync_folder(&first.path);
@@ -307,6 +398,44 @@ pub(crate) fn commit_all(mut files: Vec<StagedFile>) -> Result<()> {
         edit::forget(&replaced.path);
     }
     Ok(())
+}
+
+/// Gives a file or folder another name; without `force`, only one that is free in the same moment, whoever else writes.
+fn name(from: &Path, to: &Path, force: bool) -> Result<()> {
+    let named = if force {
+        fs::rename(from, to)
+    } else {
+        rename_new(from, to)
+    };
+    named.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists if !force => Error::OutputExists {
+            path: to.to_owned(),
+        },
+        _ => Error::io(to, "give the file its name", source),
+    })
+}
+
+/// Renames to a name that is free.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => {}
+            done => return Ok(done?),
+        }
+    }
+    // A second name is given to a file only where it is free; not every file system has them, and no folder.
+    match fs::hard_link(from, to) {
+        Ok(()) => return fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) => {}
+    }
+    match fs::symlink_metadata(to) {
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to),
+    }
 }
 
 impl Drop for StagedFile {
@@ -489,5 +618,49 @@ fn create_temporary(path: &Path) -> Result<(File, PathBuf)> {
                 });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_taken_in_the_last_moment_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("mine"), "mine").unwrap();
+        fs::write(path("theirs"), "theirs").unwrap();
+        let error = rename_new(&path("mine"), &path("theirs")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        let refused = name(&path("mine"), &path("theirs"), false);
+        assert!(matches!(refused, Err(Error::OutputExists { .. })));
+        assert_eq!(fs::read(path("theirs")).unwrap(), b"theirs");
+        assert_eq!(fs::read(path("mine")).unwrap(), b"mine");
+        rename_new(&path("mine"), &path("free")).unwrap();
+        assert!(!path("mine").exists());
+        fs::create_dir(path("folder")).unwrap();
+        fs::create_dir(path("empty")).unwrap();
+        assert!(rename_new(&path("folder"), &path("empty")).is_err());
+        rename_new(&path("folder"), &path("moved")).unwrap();
+        name(&path("free"), &path("theirs"), true).unwrap();
+        assert_eq!(fs::read(path("theirs")).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_filled_is_not_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("note");
+        let full = |file: &mut File| {
+            file.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        let error = fill_new(&path, full).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(!path.exists());
+        // What was there before stays.
+        fs::write(&path, "before").unwrap();
+        assert!(fill_new(&path, |_| Ok(())).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"before");
     }
 }

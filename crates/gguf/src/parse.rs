@@ -210,7 +210,7 @@ fn value(cursor: &mut Cursor, key: &str, faults: &mut Faults) -> Result<Value> {
             Value::Bool(truth(cursor, key, offset, byte, faults)?)
         }
         ValueType::String => {
-            Value::String(Text::from_bytes(cursor.string(limits::STRING_BYTES, what)?))
+            Value::String(Text::from_bytes(string(cursor, key, "a STRING", what)?))
         }
         ValueType::Array => Value::Array(array(cursor, key, faults)?),
     })
@@ -295,11 +295,37 @@ fn numbers<T: Number>(cursor: &mut Cursor, key: &str, count: u64) -> Result<Vec<
         .collect())
 }
 
+/// Of an array, one fault tells of all its elements: each would hold the key again.
 fn truths(cursor: &mut Cursor, key: &str, count: u64, faults: &mut Faults) -> Result<Vec<bool>> {
     let offset = cursor.place();
     let bytes = cursor.take(count, || format!("the array {key:?}"))?;
-    let mut one = |(index, &byte)| truth(cursor, key, offset + index as u64, byte, faults);
-    bytes.iter().enumerate().map(&mut one).collect()
+    let mut bad = (offset..).zip(bytes).filter(|&(_, &byte)| byte > 1);
+    if let Some((offset, byte)) = bad.next() {
+        let more = match bad.count() {
+            0 => String::new(),
+            n => format!(", and {n} more of its elements"),
+        };
+        let reason = format!("a BOOL of {byte}, neither 0 nor 1{more}");
+        faults.meet(bad_value(cursor, key, offset, reason))?;
+    }
+    Ok(bytes.iter().map(|&byte| byte != 0).collect())
+}
+
+/// A length and that many bytes; above the limit it is wrong, however long the file is.
+fn string<'a>(
+    cursor: &mut Cursor<'a>,
+    key: &str,
+    kind: &str,
+    what: impl Fn() -> String,
+) -> Result<&'a [u8]> {
+    let offset = cursor.place();
+    let length: u64 = cursor.number(&what)?;
+    if length > limits::STRING_BYTES {
+        let limit = limits::STRING_BYTES;
+        let reason = format!("{kind} has {length} bytes (the limit is {limit})");
+        return Err(bad_value(cursor, key, offset, reason));
+    }
+    cursor.take(length, what)
 }
 
 fn strings(cursor: &mut Cursor, key: &str, count: u64) -> Result<StringArray> {
@@ -307,9 +333,8 @@ fn strings(cursor: &mut Cursor, key: &str, count: u64) -> Result<StringArray> {
     // strings take no more memory than the file has bytes.
     let mut strings = StringArray::with_capacity(count as usize, 0);
     for index in 0..count {
-        strings.push(cursor.string(limits::STRING_BYTES, || {
-            format!("string {index} of array {key:?}")
-        })?);
+        let what = || format!("string {index} of array {key:?}");
+        strings.push(string(cursor, key, "a string of the array", what)?);
     }
     Ok(strings)
 }

@@ -55,6 +55,8 @@ struct Shard {
     path: PathBuf,
     partial: PathBuf,
     head: Vec<u8>,
+    /// Zeros behind the head.
+    padding: u64,
     size: u64,
 }
 
@@ -255,6 +257,7 @@ impl ResumableWriter {
         self.out_index = index;
         if self.out.seek(SeekFrom::End(0)).map_err(io)? == 0 {
             self.out.write_all(&shard.head).map_err(io)?;
+            writer::write_zeros(shard.padding, &mut self.out).map_err(io)?;
         }
         Ok(())
     }
@@ -297,12 +300,11 @@ fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec
             ..options.of_file(number)
         };
         output::check_target(&shard.path, &options)?;
-        let (alignment, sizes, head, size) =
-            writer::layout(&shard.path, &shard.metadata, &shard.tensors, &options)?;
-        let mut offset = head.len() as u64;
-        for (tensor, bytes) in shard.tensors.iter().zip(sizes) {
+        let layout = writer::layout(&shard.path, &shard.metadata, &shard.tensors, &options)?;
+        let mut offset = layout.data_offset();
+        for (tensor, bytes) in shard.tensors.iter().zip(layout.sizes) {
             // The sum was checked with the plan.
-            let padded = directory::align_up(bytes, alignment).unwrap_or(bytes);
+            let padded = directory::align_up(bytes, layout.alignment).unwrap_or(bytes);
             tensors.push(Place {
                 name: tensor.name.clone(),
                 file: number,
@@ -315,8 +317,9 @@ fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec
         files.push(Shard {
             path: shard.path.clone(),
             partial: beside(&shard.path, ".partial"),
-            head,
-            size,
+            head: layout.head,
+            padding: layout.padding,
+            size: layout.size,
         });
     }
     Ok((files, tensors))

@@ -60,6 +60,9 @@ impl ShardLimits {
     }
 
     /// Refuses a limit that no tensor keeps. `path` is for the message.
+    ///
+    /// # Errors
+    /// [`Error::SplitLimitZero`].
     pub fn check(&self, path: &Path) -> Result<()> {
         for (limit, unit) in [(self.tensors, "tensors"), (self.bytes, "bytes")] {
             if limit == Some(0) {
@@ -206,11 +209,7 @@ impl ShardWriter {
             pad_head: options.pad_head || plan.len() > 1,
             ..options.clone()
         };
-        // Only the first file has metadata to edit.
-        let later = WriteOptions {
-            reserve: 0,
-            ..options.clone()
-        };
+        let later = options.of_file(1);
         let mut size = 0u64;
         for (number, shard) in plan.iter().enumerate() {
             output::check_target(&shard.path, &options)?;
@@ -249,12 +248,18 @@ impl ShardWriter {
     }
 
     /// See [`Writer::write`].
+    ///
+    /// # Errors
+    /// Those of [`Writer::write`], and of [`Writer::create`] for the next file.
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
         self.writer.write(data)?;
         self.advance()
     }
 
     /// See [`Writer::write_tensor`].
+    ///
+    /// # Errors
+    /// Those of [`Writer::write_tensor`], and of [`Writer::create`] for the next file.
     pub fn write_tensor(&mut self, name: &str, data: &[u8]) -> Result<()> {
         self.writer.write_tensor(name, data)?;
         self.advance()

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::limits;
+use crate::metadata::Metadata;
+use crate::value::Value;
+use crate::{edit, encode, limits};
 
+/// A shard's number, from 0.
 pub(crate) const NUMBER: &str = "split.no";
 pub(crate) const COUNT: &str = "split.count";
 pub(crate) const TENSORS: &str = "split.tensors.count";
@@ -20,11 +23,14 @@ pub(crate) fn is_shard_key(key: &str) -> bool {
 }
 
 /// The name of a shard, taken apart.
-pub(crate) struct ShardName<'a> {
-    pub(crate) prefix: &'a str,
-    /// From 1.
-    pub(crate) number: u64,
-    pub(crate) count: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardName<'a> {
+    /// What the names of all shards of the set begin with.
+    pub prefix: &'a str,
+    /// Which one it is, from 1.
+    pub number: u64,
+    /// How many there are.
+    pub count: u64,
 }
 
 /// The name of shard `number` (from 1) of `count`.
@@ -44,20 +50,70 @@ fn suffix(number: u64, count: u64) -> String {
     format!("-{number:05}-of-{count:05}.gguf")
 }
 
-/// Only the file's own name counts: a folder may look like a shard as well.
-pub(crate) fn shard_name(path: &Path) -> Option<ShardName<'_>> {
-    let stem = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
-    let (rest, count) = stem.rsplit_once("-of-")?;
-    let (prefix, number) = rest.rsplit_once('-')?;
-    let digits = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(number) || !digits(count) {
-        return None;
+impl ShardName<'_> {
+    /// The name of a file, if it is that of a shard. Only the file's own name counts: a folder may look like a shard as
+    /// well.
+    pub fn of(path: &Path) -> Option<ShardName<'_>> {
+        let stem = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
+        let (rest, count) = stem.rsplit_once("-of-")?;
+        let (prefix, number) = rest.rsplit_once('-')?;
+        let digits = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits(number) || !digits(count) {
+            return None;
+        }
+        Some(ShardName {
+            prefix,
+            // They count from 1.
+            number: number.parse().ok().filter(|&number| number > 0)?,
+            count: count.parse().ok()?,
+        })
     }
-    Some(ShardName {
-        prefix,
-        number: number.parse().ok()?,
-        count: count.parse().ok()?,
-    })
+}
+
+/// The metadata of a set: that of the first shard, and what other shards have besides, which writers of today put into the
+/// first. What is each file's own is not of the model.
+///
+/// # Errors
+/// [`Error::ShardMixed`] where a shard contradicts the first.
+pub(crate) fn whole_metadata(shards: &[File]) -> Result<Metadata> {
+    let mut whole = shards[0].metadata().clone();
+    let is_own =
+        |key| is_shard_key(key) || ["general.alignment", edit::RESERVED_KEY].contains(&key);
+    for shard in &shards[1..] {
+        for (key, value) in shard.metadata().iter().filter(|(key, _)| !is_own(key)) {
+            match whole.get(key) {
+                None => {
+                    whole.set(key, value.clone());
+                }
+                Some(first) if encode::is_same(first, value) => {}
+                Some(first) => {
+                    return Err(Error::ShardMixed {
+                        path: shard.path().to_owned(),
+                        what: format!("metadata key {key:?}"),
+                        expected: shown(first),
+                        found: shown(value),
+                    });
+                }
+            }
+        }
+    }
+    Ok(whole)
+}
+
+/// A value in few words.
+fn shown(value: &Value) -> String {
+    let ty = value.type_name();
+    match value {
+        Value::Array(array) => format!("{ty} of {} elements", array.len()),
+        Value::String(text) => {
+            let start: String = text.to_str_lossy().chars().take(60).collect();
+            format!("{ty} {start:?}")
+        }
+        other => match other.as_integer() {
+            Some(number) => format!("{ty} {number}"),
+            None => format!("another {ty}"),
+        },
+    }
 }
 
 /// All files of the set that `file` belongs to, in order; only `file` if it is no part of one.
@@ -105,7 +161,7 @@ fn required_key(file: &File, key: &str) -> Result<u64> {
 fn number_of(file: &File, count: u64) -> Result<u64> {
     let path = file.path().to_owned();
     let stored = required_key(file, NUMBER)?;
-    let Some(name) = shard_name(file.path()) else {
+    let Some(name) = ShardName::of(file.path()) else {
         let number = stored.saturating_add(1);
         return Err(Error::RenamedShard {
             path,
@@ -140,7 +196,7 @@ fn number_of(file: &File, count: u64) -> Result<u64> {
 
 /// The paths of all shards, all of which are there.
 fn set_paths(file: &File, own: u64, count: u64) -> Result<Vec<PathBuf>> {
-    let prefix = shard_name(file.path()).map_or("", |name| name.prefix);
+    let prefix = ShardName::of(file.path()).map_or("", |name| name.prefix);
     let names = (1..=count).map(|number| shard_file_name(prefix, number, count));
     let paths: Vec<PathBuf> = names.map(|name| file.path().with_file_name(name)).collect();
     let absent =
@@ -181,9 +237,9 @@ fn check_member(shard: &File, number: u64, count: u64, first: Option<&File>) -> 
         });
     }
     let Some(first) = first else { return Ok(()) };
-    let mixed = |what, expected, found| Error::ShardMixed {
+    let mixed = |what: &str, expected, found| Error::ShardMixed {
         path: path(),
-        what,
+        what: what.to_owned(),
         expected,
         found,
     };
@@ -229,7 +285,7 @@ fn check_total(shards: &[File]) -> Result<()> {
     match stranger.or(claims.iter().find(|(_, claim)| *claim != expected)) {
         Some(&(stranger, claim)) if claim != expected => Err(Error::ShardMixed {
             path: stranger.path().to_owned(),
-            what: TENSORS,
+            what: TENSORS.to_owned(),
             expected: expected.to_string(),
             found: claim.to_string(),
         }),

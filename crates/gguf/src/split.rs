@@ -7,7 +7,7 @@ use crate::directory::align_up;
 use crate::error::{Error, Result};
 use crate::limits::DEFAULT_ALIGNMENT;
 use crate::model::Model;
-use crate::output::WriteOptions;
+use crate::output::{WriteOptions, check_target};
 use crate::shard_writer::{ShardKeys, ShardLimits, ShardPlan, ShardWriter};
 use crate::shards;
 use crate::writer::{TensorPlan, Writer};
@@ -71,26 +71,40 @@ pub fn split(options: &SplitOptions, progress: Progress<'_>) -> Result<SplitRepo
     let ranges = options
         .limits
         .divide(model.tensors().iter().map(|tensor| padded(tensor.bytes)));
+    // The reference passes over the metadata of all shards but the first.
+    let metadata = if options.as_reference {
+        model.metadata().clone()
+    } else {
+        shards::whole_metadata(model.shards())?
+    };
     let plan = ShardPlan::set(
         &options.prefix,
-        model.metadata(),
+        &metadata,
         &tensors,
         &ranges,
         ShardKeys::TensorsBeforeCount,
     )
     .map_err(|error| about_input(error, options))?;
     let write_options = write_options(&model, options.force);
-    let files = plan.iter().map(|shard| describe(shard, &write_options));
+    // The reference pads the head of every shard, be it the only one.
+    let shard_options = WriteOptions {
+        pad_head: true,
+        ..write_options.clone()
+    };
+    let files = plan.iter().map(|shard| describe(shard, &shard_options));
     let report = SplitReport {
         files: files.collect::<Result<_>>()?,
         n_tensors: tensors.len(),
         dry_run: options.dry_run,
         restores: restores(&model, &tensors, &write_options),
     };
+    for shard in &plan {
+        check_target(&shard.path, &write_options)?;
+    }
     if options.dry_run {
         return Ok(report);
     }
-    let mut writer = ShardWriter::create(plan, &write_options)?;
+    let mut writer = ShardWriter::create(plan, &shard_options)?;
     progress(Event::Start {
         bytes: data_bytes(&model),
     });
@@ -130,11 +144,7 @@ pub(crate) fn write_options(model: &Model, force: bool) -> WriteOptions {
 }
 
 fn describe(shard: &ShardPlan, options: &WriteOptions) -> Result<SplitFile> {
-    let options = WriteOptions {
-        pad_head: true,
-        ..options.clone()
-    };
-    let bytes = shard.size(&options)?;
+    let bytes = shard.size(options)?;
     let alignment = crate::directory::alignment(&shard.metadata, &shard.path)?;
     let padding = |tensor: &TensorPlan| {
         let bytes = crate::tensor_bytes(tensor.ty, &tensor.dims).unwrap_or(0);

@@ -53,17 +53,25 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::OutputExists`], [`Error::OutputIsInput`], [`Error::NoFolder`], [`Error::NoSpace`],
-    /// [`Error::BadPlan`], [`Error::BadEntry`], [`Error::BadAlignment`], [`Error::Io`].
+    /// [`Error::BadPlan`], [`Error::BadEntry`], [`Error::BadAlignment`], [`Error::TooMany`], [`Error::Io`].
     pub fn create(
         path: &Path,
         metadata: &Metadata,
         tensors: &[TensorPlan],
         options: &WriteOptions,
     ) -> Result<Writer> {
-        let (alignment, sizes, head, size) = layout(path, metadata, tensors, options)?;
+        let layout = layout(path, metadata, tensors, options)?;
+        let Layout {
+            alignment,
+            sizes,
+            head,
+            padding,
+            size,
+        } = layout;
         let out = OutputFile::create(path, size, options)?;
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
         out.write_all(&head)
+            .and_then(|()| write_zeros(padding, &mut out))
             .map_err(|source| Error::io(path, "write", source))?;
         let plan = tensors
             .iter()
@@ -84,14 +92,14 @@ impl Writer {
     /// The size that a file of this plan would have, in bytes. Nothing is written.
     ///
     /// # Errors
-    /// [`Error::BadPlan`], [`Error::BadEntry`], [`Error::BadAlignment`].
+    /// [`Error::BadPlan`], [`Error::BadEntry`], [`Error::BadAlignment`], [`Error::TooMany`].
     pub fn size_of(
         path: &Path,
         metadata: &Metadata,
         tensors: &[TensorPlan],
         options: &WriteOptions,
     ) -> Result<u64> {
-        layout(path, metadata, tensors, options).map(|(_, _, _, size)| size)
+        layout(path, metadata, tensors, options).map(|layout| layout.size)
     }
 
     /// The size that the file will have, in bytes.
@@ -138,6 +146,9 @@ impl Writer {
     }
 
     /// Writes a tensor in one piece, after checking that it is its turn.
+    ///
+    /// # Errors
+    /// [`Error::PlanMismatch`] for another tensor or size than is due, [`Error::Io`].
     pub fn write_tensor(&mut self, name: &str, data: &[u8]) -> Result<()> {
         match self.next_tensor() {
             Some((next, left)) if next == name && left == data.len() as u64 => self.write(data),
@@ -176,12 +187,8 @@ impl Writer {
 
     fn pad(&mut self) -> Result<()> {
         let end = self.written.next_multiple_of(self.alignment);
-        let zeros = std::io::repeat(0);
-        std::io::copy(
-            &mut std::io::Read::take(zeros, end - self.written),
-            &mut self.out,
-        )
-        .map_err(|source| Error::io(&self.path, "write", source))?;
+        write_zeros(end - self.written, &mut self.out)
+            .map_err(|source| Error::io(&self.path, "write", source))?;
         self.current += 1;
         self.written = 0;
         Ok(())
@@ -195,14 +202,41 @@ impl Writer {
     }
 }
 
-/// Alignment, size of each tensor, everything before the data, and size of the file.
+/// Writes zeros, however many, in little memory.
+pub(crate) fn write_zeros(n: u64, out: &mut impl Write) -> std::io::Result<()> {
+    std::io::copy(&mut std::io::Read::take(std::io::repeat(0), n), out).map(|_| ())
+}
+
+/// Where everything lies in a file.
+pub(crate) struct Layout {
+    /// Tensors start at multiples of this.
+    pub(crate) alignment: u64,
+    /// The size of each tensor.
+    pub(crate) sizes: Vec<u64>,
+    /// Header, metadata and directory.
+    pub(crate) head: Vec<u8>,
+    /// The zeros behind it: up to 4 GiB, so they are not made here.
+    pub(crate) padding: u64,
+    /// The size of the file.
+    pub(crate) size: u64,
+}
+
+impl Layout {
+    /// Where the data starts.
+    pub(crate) fn data_offset(&self) -> u64 {
+        self.head.len() as u64 + self.padding
+    }
+}
+
+/// Lays a file out, once its plan is found good.
 pub(crate) fn layout(
     path: &Path,
     metadata: &Metadata,
     tensors: &[TensorPlan],
     options: &WriteOptions,
-) -> Result<(u64, Vec<u64>, Vec<u8>, u64)> {
+) -> Result<Layout> {
     let alignment = directory::written_alignment(metadata, path)?;
+    check_counts(path, metadata, tensors, options)?;
     let sizes = check_plan(path, tensors, alignment, options.long_names)?;
     let head = match options.reserve {
         0 => head(path, metadata, tensors, &sizes, alignment, options)?,
@@ -211,11 +245,44 @@ pub(crate) fn layout(
             head(path, &metadata, tensors, &sizes, alignment, options)?
         }
     };
-    let size = sizes.iter().try_fold(head.len() as u64, |sum, &bytes| {
+    let end = head.len() as u64;
+    let n_padded = if options.pad_head { 1 } else { tensors.len() };
+    let start = directory::data_offset(end, n_padded, alignment);
+    let size = sizes.iter().try_fold(start, |sum, &bytes| {
         sum.checked_add(directory::align_up(bytes, alignment)?)
     });
-    // Every sum up to the last one was checked with the plan.
-    Ok((alignment, sizes, head, size.unwrap_or(u64::MAX)))
+    Ok(Layout {
+        alignment,
+        sizes,
+        head,
+        // Nothing starts before the head ends.
+        padding: start - end,
+        // Every sum up to the last one was checked with the plan.
+        size: size.unwrap_or(u64::MAX),
+    })
+}
+
+/// More than a reader takes is not written.
+fn check_counts(
+    path: &Path,
+    metadata: &Metadata,
+    tensors: &[TensorPlan],
+    options: &WriteOptions,
+) -> Result<()> {
+    let n_entries = metadata.len() as u64 + u64::from(options.reserve > 0);
+    let counts = [
+        ("tensors", tensors.len() as u64, limits::TENSORS),
+        ("metadata entries", n_entries, limits::ENTRIES),
+    ];
+    match counts.into_iter().find(|(_, count, limit)| count > limit) {
+        None => Ok(()),
+        Some((what, count, limit)) => Err(Error::TooMany {
+            path: path.to_owned(),
+            what,
+            count,
+            limit,
+        }),
+    }
 }
 
 /// The metadata with room for later edits.
@@ -279,7 +346,7 @@ fn check_plan(
     Ok(sizes)
 }
 
-/// Header, metadata and directory, padded to where the data starts.
+/// Header, metadata and directory.
 fn head(
     path: &Path,
     metadata: &Metadata,
@@ -314,9 +381,6 @@ fn head(
         // The sum was checked with the plan.
         offset += bytes.next_multiple_of(alignment);
     }
-    let n_padded = if options.pad_head { 1 } else { tensors.len() };
-    let start = directory::data_offset(out.len() as u64, n_padded, alignment);
-    out.resize(start as usize, 0);
     Ok(out)
 }
 

@@ -1,22 +1,14 @@
 //! What can go wrong with a measurement. What is wrong with a model is no error here, but a finding.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
-    /// The operating system refused an operation on a file that was given beside the model.
-    #[error("{}: cannot {action}: {source}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        action: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
+    /// A list of hashes that cannot be read.
+    #[error(transparent)]
+    List(#[from] gristmill_gguf::Error),
     /// A list of hashes that is neither of the forms known.
     #[error("{}: is no list of hashes: {reason}", .path.display())]
     ChecksumList {
@@ -31,18 +23,10 @@ impl MeasureError {
     /// What to do about it, where a remedy is known: one sentence for a `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            MeasureError::Io { .. } => None,
+            MeasureError::List(error) => error.hint(),
             MeasureError::ChecksumList { .. } => Some(
-                "give what `sha256sum` prints (a hash of 64 digits, two spaces, a name), or a manifest.json of `gristmill pipeline`",
+                "give what `sha256sum` or `gristmill hash` prints (a hash of 64 digits and a name), or a manifest.json of `gristmill pipeline`",
             ),
-        }
-    }
-
-    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> MeasureError {
-        MeasureError::Io {
-            path: path.to_owned(),
-            action,
-            source,
         }
     }
 }

@@ -14,6 +14,7 @@ mod decoder;
 mod error;
 mod hyperparameters;
 mod random;
+mod reference;
 mod tensors;
 mod weights;
 
@@ -28,6 +29,7 @@ pub use hyperparameters::{
     Hyperparameters, LayerHyperparameters, MAX_LAYERS, RopeParameters, RopeScaling,
 };
 pub use random::{RandomModel, RandomTensor, random_model};
+pub use reference::REFERENCE_ARCHITECTURES;
 pub use tensors::{
     BlockWeights, Compute, Dim, Heads, Presence, RowTransform, Slot, Source, SpecSource, TensorRow,
     TensorSpec, Transform, Weights, tensor_specs,

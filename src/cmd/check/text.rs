@@ -20,7 +20,11 @@ pub fn write(
     for finding in report.findings.iter().filter(shown) {
         write_finding(finding, out)?;
     }
-    for (code, n) in &report.unlisted {
+    let has_shown = |code: &str| {
+        let mut listed = report.findings.iter().filter(shown);
+        listed.any(|finding| finding.code == code)
+    };
+    for (code, n) in report.unlisted.iter().filter(|(code, _)| has_shown(code)) {
         writeln!(out, "and {n} more of {code}\n")?;
     }
     if with_notes {

@@ -16,6 +16,13 @@ use crate::failure::Hint;
 pub(super) const TEMPLATE: &str = "tokenizer.chat_template";
 const TEMPLATES: &str = "tokenizer.chat_templates";
 
+/// The forms of arguments.
+const RENAME: &str = "--rename OLD=NEW";
+const SET: &str = "--set KEY=[TYPE:]VALUE";
+const SET_ARRAY: &str = "--set-array KEY=[TYPE:]JSON";
+const SET_FILE: &str = "--set-file KEY=FILE";
+const ADD: &str = "--add KEY=TYPE:VALUE";
+
 /// What to change. Entries are removed first, then renamed, then set.
 #[derive(clap::Args)]
 pub struct Request {
@@ -146,6 +153,31 @@ impl Request {
         ])
     }
 
+    /// Whether all arguments have the form that their flags ask for, whatever the file; the error is the message for wrong
+    /// usage.
+    pub fn check(&self) -> Result<(), String> {
+        let pairs = [
+            (&self.rename, RENAME),
+            (&self.set, SET),
+            (&self.set_array, SET_ARRAY),
+            (&self.set_file, SET_FILE),
+            (&self.add, ADD),
+        ];
+        for (arguments, form) in pairs {
+            for argument in arguments {
+                split(argument, form).map_err(|error| error.to_string())?;
+            }
+        }
+        for pair in self.special_token.chunks_exact(2) {
+            special_key(&pair[0])?;
+        }
+        for pair in self.special_token_by_id.chunks_exact(2) {
+            special_key(&pair[0])?;
+            id(&pair[1])?;
+        }
+        Ok(())
+    }
+
     /// The edits that the flags mean for a file with this metadata.
     pub fn edits(&self, metadata: &Metadata) -> anyhow::Result<Vec<Edit>> {
         let mut edits = Vec::new();
@@ -153,7 +185,7 @@ impl Request {
             edits.push(Edit::Remove { key: key.clone() });
         }
         for argument in &self.rename {
-            let (from, to) = split(argument, "--rename OLD=NEW")?;
+            let (from, to) = split(argument, RENAME)?;
             let (from, to) = (from.to_owned(), to.to_owned());
             edits.push(Edit::Rename { from, to });
         }
@@ -161,19 +193,19 @@ impl Request {
             edits.extend(from_json(argument, metadata)?);
         }
         for argument in &self.set {
-            let (key, text) = split(argument, "--set KEY=[TYPE:]VALUE")?;
+            let (key, text) = split(argument, SET)?;
             edits.push(set(key, typed(key, text, metadata.get(key))?));
         }
         for argument in &self.set_array {
-            let (key, text) = split(argument, "--set-array KEY=[TYPE:]JSON")?;
+            let (key, text) = split(argument, SET_ARRAY)?;
             edits.push(set(key, typed_array(key, text, metadata.get(key))?));
         }
         for argument in &self.set_file {
-            let (key, path) = split(argument, "--set-file KEY=FILE")?;
+            let (key, path) = split(argument, SET_FILE)?;
             edits.push(set(key, Text::from_bytes(read(Path::new(path))?)));
         }
         for argument in &self.add {
-            let (key, text) = split(argument, "--add KEY=TYPE:VALUE")?;
+            let (key, text) = split(argument, ADD)?;
             let (key, value) = (key.to_owned(), typed(key, text, None)?);
             edits.push(Edit::Add { key, value });
         }
@@ -356,12 +388,19 @@ fn templates(list: &Json) -> anyhow::Result<Vec<Edit>> {
     Ok(edits)
 }
 
-fn special_key(name: &str) -> anyhow::Result<&'static str> {
+fn special_key(name: &str) -> Result<&'static str, String> {
     special_token_key(name).ok_or_else(|| {
         let names: Vec<&str> = SPECIAL_TOKENS.iter().map(|(name, _)| *name).collect();
-        anyhow!("{name:?} is no special token")
-            .context(Hint::new(format!("one of {}", names.join(", "))))
+        format!(
+            "{name:?} is no special token; these are {}",
+            names.join(", ")
+        )
     })
+}
+
+fn id(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is no id of a token"))
 }
 
 /// An id in the integer type that the key has.
@@ -375,7 +414,7 @@ fn id_edit(key: &str, id: u32, metadata: &Metadata) -> anyhow::Result<Edit> {
 }
 
 fn token(name: &str, text: &str, metadata: &Metadata) -> anyhow::Result<Edit> {
-    let key = special_key(name)?;
+    let key = special_key(name).map_err(anyhow::Error::msg)?;
     match find_token(metadata, text) {
         Some(TokenMatch::Found { id, n_others }) => {
             if n_others > 0 {
@@ -399,11 +438,8 @@ fn token(name: &str, text: &str, metadata: &Metadata) -> anyhow::Result<Edit> {
 }
 
 fn token_id(name: &str, text: &str, metadata: &Metadata) -> anyhow::Result<Edit> {
-    let key = special_key(name)?;
-    let id: u32 = text
-        .parse()
-        .map_err(|_| anyhow!("{text:?} is no id of a token"))?;
-    id_edit(key, id, metadata)
+    let key = special_key(name).map_err(anyhow::Error::msg)?;
+    id_edit(key, id(text).map_err(anyhow::Error::msg)?, metadata)
 }
 
 #[cfg(test)]

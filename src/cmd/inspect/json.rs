@@ -6,7 +6,7 @@ use gristmill_gguf::{Array, Model, Summary, TensorView, TypeShare, Value};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Extent, endian};
+use super::Extent;
 use crate::value_json::{Items, Raw};
 
 /// Writes the document and a line break.
@@ -29,7 +29,7 @@ impl Serialize for Document<'_> {
         map.serialize_entry("path", &first.path().to_string_lossy())?;
         map.serialize_entry("file_size", &first.size())?;
         map.serialize_entry("version", &first.version())?;
-        map.serialize_entry("endian", endian(first.endian()))?;
+        map.serialize_entry("endian", first.endian().name())?;
         map.serialize_entry("tensor_count", &n_tensors)?;
         map.serialize_entry("metadata_count", &n_entries)?;
         map.serialize_entry("alignment", &first.alignment())?;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use gristmill_gguf::{Model, Summary, TypeShare};
 
-use super::{Extent, dims, endian};
+use super::{Extent, dims};
 use crate::display::{count, pad, printable, size, width};
 use crate::value_text::show;
 
@@ -78,7 +78,7 @@ pub fn facts(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 fn container(summary: &Summary) -> String {
-    let (version, order) = (summary.version, endian(summary.endian));
+    let (version, order) = (summary.version, summary.endian.name());
     let files = match summary.shards.len() {
         1 => String::new(),
         n_files => format!(" in {n_files} shards"),

@@ -1,17 +1,18 @@
 //! The old file, kept as `NAME.bak`.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::rewrite::keep_mode;
 use crate::error::{Error, Result};
-use crate::output::{OutputFile, WriteOptions};
+use crate::output::{OutputFile, PartialPath, WriteOptions};
+use crate::source::{PIECE_BYTES, Source};
 
 /// A backup that was asked for, or none. Dropped before [`Backup::keep`], it goes: the edit was not
-/// made.
+/// made. So it does at an interrupt, unless it was settled together with the edit.
 #[must_use]
-pub(super) struct Backup(Option<PathBuf>);
+pub(super) struct Backup(Option<PartialPath>);
 
 impl Backup {
     /// A copy with bytes of its own, for a file whose header is about to be overwritten. (The system
@@ -21,8 +22,7 @@ impl Backup {
             return Ok(Backup(None));
         }
         let backup = backup_path(path)?;
-        copy(path, &backup)?;
-        Ok(Backup(Some(backup)))
+        copy(path, &backup).map(|copy| Backup(Some(copy)))
     }
 
     /// The old file under a second name, for a file that is about to be replaced; a copy where there
@@ -32,24 +32,21 @@ impl Backup {
             return Ok(Backup(None));
         }
         let backup = backup_path(path)?;
-        if fs::hard_link(path, &backup).is_err() {
-            copy(path, &backup)?;
-        }
-        Ok(Backup(Some(backup)))
+        let linked = match PartialPath::begin(&backup, |backup| fs::hard_link(path, backup)) {
+            Err(Error::OutputRefused { .. }) => copy(path, &backup),
+            other => other,
+        };
+        linked.map(|backup| Backup(Some(backup)))
+    }
+
+    /// What is to be settled with the edit.
+    pub(super) fn partial(&self) -> Option<&PartialPath> {
+        self.0.as_ref()
     }
 
     /// Leaves the backup where it is, and says where.
-    pub(super) fn keep(mut self) -> Option<PathBuf> {
-        self.0.take()
-    }
-}
-
-impl Drop for Backup {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // There is nobody to tell of another failure.
-            let _ = fs::remove_file(path);
-        }
+    pub(super) fn keep(self) -> Option<PathBuf> {
+        self.0.map(PartialPath::keep)
     }
 }
 
@@ -64,12 +61,15 @@ fn backup_path(path: &Path) -> Result<PathBuf> {
     Ok(backup)
 }
 
-fn copy(path: &Path, backup: &Path) -> Result<()> {
-    let error = |source| Error::io(backup, "copy the file", source);
-    let mut source = File::open(path).map_err(|source| Error::io(path, "open the file", source))?;
-    let size = source.metadata().map_err(error)?.len();
-    let out = OutputFile::create(backup, size, &WriteOptions::default())?;
-    io::copy(&mut source, &mut out.file()).map_err(error)?;
-    keep_mode(&source, out.file()).map_err(error)?;
-    out.commit()
+fn copy(path: &Path, backup: &Path) -> Result<PartialPath> {
+    let source = Source::open(path)?;
+    let size = source.size()?;
+    let error = |source| Error::io(backup, "write", source);
+    let mut out = OutputFile::create(backup, size, &WriteOptions::default())?;
+    source.read(0, size, PIECE_BYTES, |piece| {
+        out.write_all(piece).map_err(error)
+    })?;
+    keep_mode(source.file(), out.file())
+        .map_err(|source| Error::io(backup, "keep the mode of the file", source))?;
+    out.stage()?.commit_partial()
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::reserve::{self, Fill, RESERVED_KEY};
 use super::{Edit, spaces};
-use crate::cursor::Endian;
+use crate::cursor::Number as _;
 use crate::directory;
 use crate::encode;
 use crate::error::{Error, Result};
@@ -314,7 +314,7 @@ impl<'a> Draft<'a> {
         let n_entries = self.slots.iter().flatten().count() as u64;
         // Magic number, version and the number of tensors stay.
         let mut out = self.file.bytes()[..COUNT_PLACE.start].to_vec();
-        number(n_entries, endian, &mut out);
+        n_entries.write(endian, &mut out);
         for slot in self.slots.iter().flatten() {
             encode::string(slot.key.as_bytes(), endian, &mut out);
             match &slot.body {
@@ -339,11 +339,4 @@ impl<'a> Draft<'a> {
         }
         out
     }
-}
-
-fn number(n: u64, endian: Endian, out: &mut Vec<u8>) {
-    out.extend_from_slice(&match endian {
-        Endian::Little => n.to_le_bytes(),
-        Endian::Big => n.to_be_bytes(),
-    });
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use super::undo;
 use crate::error::{Error, Result};
-use crate::output::uninterrupted;
+use crate::output::{PartialPath, uninterrupted};
 
 /// What stands in place of the magic number while a header is being overwritten.
 pub(super) const MARK: &[u8; 4] = b"UNDO";
@@ -26,20 +26,21 @@ const MAGIC: &[u8; 4] = b"GGUF";
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Replaces the header `old` of `file` by `new`, which has the same length. Returns the bytes that
-/// went to the disk, undo file included. `step` is called between any two steps.
+/// went to the disk, undo file included. With the header, `backup` is settled. `step` is called between any two steps.
 pub(super) fn replace_header(
     path: &Path,
     file: &mut File,
     old: &[u8],
     new: &[u8],
+    backup: Option<&PartialPath>,
     step: &mut dyn FnMut(),
 ) -> Result<u64> {
     let undo = undo::path_of(path);
     step();
-    let undo_bytes = undo::write(&undo, file, old, new)?;
+    let undo_bytes = undo::write(path, file, old, new)?;
     step();
     let changed = changed(old, new);
-    let overwritten = uninterrupted(path, || {
+    let overwritten = uninterrupted(path, backup, || {
         overwrite(file, new, changed.clone(), step)
             .map_err(|source| put_back(path, file, old, source))
     });

@@ -11,6 +11,7 @@ use crate::directory::{align_up, data_offset, written_alignment};
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::metadata::Metadata;
+use crate::output::{WriteOptions, check_target};
 
 /// How to edit.
 #[derive(Clone, Debug, Default)]
@@ -189,9 +190,7 @@ impl Editor {
             let path = path();
             return Err(Error::DangerousEdit { path, reasons });
         }
-        let protected = std::fs::metadata(&self.real)
-            .is_ok_and(|about| about.permissions().readonly() && options.output.is_none());
-        if protected {
+        if options.output.is_none() && is_protected(&self.real) {
             return Err(Error::WriteProtected { path: path() });
         }
         Ok(())
@@ -206,9 +205,12 @@ impl Editor {
         let start = self.file.data_offset();
         let alignment = draft.alignment()?;
         let rest = || vec![Piece::of(start..self.file.size())];
-        // A file that has the room already is left alone.
-        let has_room = draft.room().unwrap_or(0);
-        if let Some(n) = options.reserve.filter(|&n| n != has_room) {
+        // A file that has the room already is left alone; an entry without any room is one that can go.
+        let has_room = |n: u64| match draft.room() {
+            Some(room) => n > 0 && room == n,
+            None => n == 0,
+        };
+        if let Some(n) = options.reserve.filter(|&n| !has_room(n)) {
             draft.set_room(n)?;
         } else if draft.changes().is_empty() && options.output.is_none() {
             let header = self.file.bytes()[..start as usize].to_vec();
@@ -255,6 +257,9 @@ impl Editor {
         }
         if alignment != self.file.alignment() {
             return Some("the alignment changes, so the tensors move".to_owned());
+        }
+        if is_protected(&self.real) {
+            return Some("the file is write-protected".to_owned());
         }
         let n_names = n_names(&self.real);
         if n_names > 1 {
@@ -384,6 +389,26 @@ impl Plan {
         out
     }
 
+    /// Whether the output could be opened, if another file is to be written; for those who only look at the plan.
+    ///
+    /// # Errors
+    /// Those of [`crate::check_target`].
+    pub fn check_output(&self) -> Result<()> {
+        match &self.output {
+            None => Ok(()),
+            Some(output) => check_target(output, &self.write_options()),
+        }
+    }
+
+    /// How a rewritten file is written.
+    pub(super) fn write_options(&self) -> WriteOptions {
+        WriteOptions {
+            force: self.force || self.output.is_none(),
+            inputs: self.output.iter().map(|_| self.real.clone()).collect(),
+            ..WriteOptions::default()
+        }
+    }
+
     /// Does it. `progress` hears of the bytes of a rewritten file as they are written.
     ///
     /// # Errors
@@ -408,9 +433,11 @@ impl Plan {
         // Before the lock, since a large file takes its time.
         let backup = Backup::copy(self.backup, &self.real)?;
         // Where there are no locks, the undo file itself keeps a second editor out.
-        lock::to_write(&file, &self.real)?;
-        rewrite::check_unchanged(self, &mut file)?;
-        let written = in_place::replace_header(&self.real, &mut file, &self.old, &self.new, step);
+        lock::to_write(file.file(), &self.real)?;
+        rewrite::check_unchanged(self, &file)?;
+        let (old, new, partial) = (&self.old, &self.new, backup.partial());
+        let written =
+            in_place::replace_header(&self.real, file.file_mut(), old, new, partial, step);
         match written {
             Ok(bytes_written) => Ok(Outcome {
                 path: self.real.clone(),
@@ -420,12 +447,17 @@ impl Plan {
             Err(error) => {
                 if matches!(error, Error::Unrestored { .. }) {
                     // The file is not whole; all the better that there is a copy.
-                    backup.keep();
+                    let _ = backup.keep();
                 }
                 Err(error)
             }
         }
     }
+}
+
+/// Whether nobody may write to a file.
+fn is_protected(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|about| about.permissions().readonly())
 }
 
 /// How many names a file has.

@@ -1,7 +1,7 @@
 //! Writing a new file with the new header and the old data.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
@@ -9,10 +9,9 @@ use super::backup::Backup;
 use super::plan::{Outcome, Plan};
 use super::{lock, undo};
 use crate::error::{Error, Result};
-use crate::output::{OutputFile, WriteOptions};
-
-/// Bytes to read and write at once.
-const BUFFER_BYTES: usize = 4 << 20;
+use crate::output::OutputFile;
+use crate::source::{PIECE_BYTES, Source};
+use crate::writer::write_zeros;
 
 /// Bytes of the old file, and zeros after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +31,12 @@ impl Piece {
 }
 
 /// Opens a file to change its header.
-pub(super) fn open_for_change(path: &Path) -> Result<File> {
+pub(super) fn open_for_change(path: &Path) -> Result<Source> {
     OpenOptions::new()
         .read(true)
         .write(true)
         .open(path)
+        .map(|file| Source::over(file, path))
         .map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Error::WriteProtected {
@@ -49,19 +49,16 @@ pub(super) fn open_for_change(path: &Path) -> Result<File> {
 
 /// Whether the plan still fits the file: it has its name, its size and its header. To be asked
 /// under the lock.
-pub(super) fn check_unchanged(plan: &Plan, file: &mut File) -> Result<()> {
-    let error = |source| Error::io(&plan.real, "read the file", source);
-    let mut header = Vec::with_capacity(plan.old.len());
-    file.seek(SeekFrom::Start(0)).map_err(error)?;
-    Read::take(&mut *file, plan.old.len() as u64)
-        .read_to_end(&mut header)
-        .map_err(error)?;
-    let about = file.metadata().map_err(error)?;
+pub(super) fn check_unchanged(plan: &Plan, source: &Source) -> Result<()> {
+    let about = source.about()?;
+    let mut header = vec![0; plan.old.len()];
     let same = about.len() == plan.file_bytes
-        && header == plan.old
         && has_name(&about, &plan.real)
         && !undo::exists(&undo::path_of(&plan.real));
     if same {
+        source.read_at(0, &mut header)?;
+    }
+    if same && header == plan.old {
         return Ok(());
     }
     Err(Error::ChangedMeanwhile {
@@ -85,28 +82,22 @@ fn has_name(_: &fs::Metadata, path: &Path) -> bool {
 pub(super) fn rewrite(plan: &Plan, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
     let target = plan.output.as_ref().unwrap_or(&plan.real);
     let replaces = plan.output.is_none();
-    let options = WriteOptions {
-        force: plan.force || replaces,
-        inputs: plan.output.iter().map(|_| plan.real.clone()).collect(),
-        ..WriteOptions::default()
-    };
     let size = plan.file_bytes().1;
-    let mut out = OutputFile::create(target, size, &options)?;
-    let mut source =
-        File::open(&plan.real).map_err(|source| Error::io(&plan.real, "open the file", source))?;
-    write_all(plan, &mut source, &mut out, progress)
-        .map_err(|source| Error::io(target, "write", source))?;
+    let mut out = OutputFile::create(target, size, &plan.write_options())?;
+    let source = Source::open(&plan.real)?;
+    write_all(plan, &source, target, &mut out, progress)?;
     if replaces {
-        keep_mode(&source, out.file())
+        keep_mode(source.file(), out.file())
             .map_err(|source| Error::io(target, "keep the mode of the file", source))?;
     }
     // On the disk before the lock, since a large file takes its time.
     let out = out.stage()?;
     // Under the lock, so that of two edits at once the second one is not lost.
-    lock::to_write(&source, &plan.real)?;
-    check_unchanged(plan, &mut source)?;
+    lock::to_write(source.file(), &plan.real)?;
+    check_unchanged(plan, &source)?;
     let backup = Backup::link(plan.backup && replaces, &plan.real)?;
-    out.commit()?;
+    // No interrupt comes between: the backup is the only name that the old file has left.
+    out.commit_with(backup.partial())?;
     Ok(Outcome {
         path: target.clone(),
         bytes_written: size,
@@ -116,25 +107,22 @@ pub(super) fn rewrite(plan: &Plan, progress: &mut dyn FnMut(u64)) -> Result<Outc
 
 fn write_all(
     plan: &Plan,
-    source: &mut File,
+    source: &Source,
+    target: &Path,
     out: &mut OutputFile,
     progress: &mut dyn FnMut(u64),
-) -> io::Result<()> {
-    out.write_all(&plan.new)?;
+) -> Result<()> {
+    let error = |source| Error::io(target, "write", source);
+    out.write_all(&plan.new).map_err(error)?;
     progress(plan.new.len() as u64);
-    let mut buffer = vec![0; BUFFER_BYTES];
     for piece in &plan.pieces {
-        source.seek(SeekFrom::Start(piece.range.start))?;
-        let mut left = piece.range.end - piece.range.start;
-        while left > 0 {
-            // At most the buffer's length.
-            let n = left.min(BUFFER_BYTES as u64) as usize;
-            source.read_exact(&mut buffer[..n])?;
-            out.write_all(&buffer[..n])?;
-            left -= n as u64;
-            progress(n as u64);
-        }
-        io::copy(&mut Read::take(io::repeat(0), piece.zeros), out)?;
+        let n = piece.range.end - piece.range.start;
+        source.read(piece.range.start, n, PIECE_BYTES, |bytes| {
+            out.write_all(bytes).map_err(error)?;
+            progress(bytes.len() as u64);
+            Ok(())
+        })?;
+        write_zeros(piece.zeros, out).map_err(error)?;
         progress(piece.zeros);
     }
     Ok(())

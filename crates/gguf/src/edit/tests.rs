@@ -219,11 +219,11 @@ fn an_undo_file_never_reaches_beyond_the_header() {
         .open(&path)
         .unwrap();
     fs::remove_file(&undo).unwrap();
-    undo::write(&undo, &mut whole, &longer, &longer).unwrap();
+    undo::write(&path, &mut whole, &longer, &longer).unwrap();
     refused(&path, "ends elsewhere");
     // Nor does one that is no header at all.
     fs::remove_file(&undo).unwrap();
-    undo::write(&undo, &mut whole, b"GGUF, or so", b"other").unwrap();
+    undo::write(&path, &mut whole, b"GGUF, or so", b"other").unwrap();
     refused(&path, "the header that it holds is bad");
     assert_eq!(fs::read(&path).unwrap(), marked);
 }

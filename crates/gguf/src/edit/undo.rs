@@ -59,12 +59,13 @@ pub(super) struct Undo {
     bytes: Mapping,
 }
 
-/// Writes the undo file for a change of `old` to `new`; it appears whole or not at all. Returns the
-/// bytes written.
-pub(super) fn write(undo: &Path, file: &mut File, old: &[u8], new: &[u8]) -> Result<u64> {
-    let file_bytes = size(file).map_err(|source| Error::io(undo, "look at the file", source))?;
+/// Writes the undo file for a change of the header of `path` from `old` to `new`; it appears whole or not at all. Returns
+/// the bytes written.
+pub(super) fn write(path: &Path, file: &mut File, old: &[u8], new: &[u8]) -> Result<u64> {
+    let file_bytes = size(file).map_err(|source| Error::io(path, "look at the file", source))?;
     let fingerprint = fingerprint(file, old.len() as u64)
-        .map_err(|source| Error::io(undo, "read the data", source))?;
+        .map_err(|source| Error::io(path, "read the data", source))?;
+    let undo = &path_of(path);
     let mut head = Vec::with_capacity(HEAD_BYTES);
     head.extend_from_slice(MAGIC);
     head.extend_from_slice(&VERSION.to_le_bytes());

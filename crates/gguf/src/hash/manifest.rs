@@ -1,26 +1,49 @@
 //! Lists of hashes, as this crate, the reference and `sha256sum` write them.
 
+use std::cmp::Reverse;
+use std::io::Read as _;
+use std::ops::Range;
 use std::path::Path;
 
 use super::HashKind;
 use crate::error::{Error, Result};
 
-/// The most bytes of a list: a line for each of a million tensors.
-const BYTES_MAX: u64 = 256 << 20;
+/// The most bytes of a list: far more than a line for each tensor of any model takes.
+const BYTES_MAX: u64 = 64 << 20;
 /// The name of a whole file's SHA-256 in our lists; other tools pass over it.
 pub const FILE_SHA256: &str = "file-sha256";
 
 /// A list of hashes.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
+    text: String,
+    /// In the order of [`Manifest::key`], and where that is equal, of the text.
     lines: Vec<Line>,
 }
 
+/// Where the parts of a line stand in the text: a list may have millions of lines.
 #[derive(Clone, Debug)]
 struct Line {
-    kind: String,
-    hash: String,
-    name: String,
+    kind: Kind,
+    hash: Range<u32>,
+    name: Range<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    File,
+    /// The place in [`HashKind::ALL`].
+    Data(usize),
+}
+
+impl Kind {
+    fn from_name(name: &str) -> Option<Kind> {
+        if name == FILE_SHA256 {
+            return Some(Kind::File);
+        }
+        let mut known = HashKind::ALL.into_iter();
+        known.position(|kind| kind.name() == name).map(Kind::Data)
+    }
 }
 
 /// What a list says of a hash.
@@ -35,55 +58,177 @@ pub enum Outcome {
 }
 
 impl Manifest {
-    /// Reads a list: lines of kind, hash and name, or of SHA-256 and file name.
+    /// Reads a list: lines of kind, hash and name, or those of `sha256sum`. Other lines are passed over.
     ///
     /// # Errors
-    /// What the system says, [`Error::NoManifest`] for a file that holds nothing of the kind.
+    /// What the system says, [`Error::NotRegular`] for what is no file, [`Error::ListTooLong`],
+    /// [`Error::NoManifest`] for a file that holds nothing of the kind.
     pub fn read(path: &Path) -> Result<Manifest> {
-        let no_manifest = || Error::NoManifest {
-            path: path.to_owned(),
-        };
-        let about = std::fs::metadata(path).map_err(|source| Error::io(path, "read", source))?;
-        if about.len() > BYTES_MAX {
-            return Err(no_manifest());
-        }
-        let bytes = std::fs::read(path).map_err(|source| Error::io(path, "read", source))?;
-        let manifest = Manifest::parse(&String::from_utf8_lossy(&bytes));
+        let manifest = Manifest::parse(&Manifest::read_text(path)?);
         if manifest.lines.is_empty() {
-            return Err(no_manifest());
+            return Err(Error::NoManifest {
+                path: path.to_owned(),
+            });
         }
         Ok(manifest)
     }
 
+    /// The text of a list, of whatever form.
+    ///
+    /// # Errors
+    /// Those of [`Manifest::read`], save for the last.
+    pub fn read_text(path: &Path) -> Result<String> {
+        let io = |source| Error::io(path, "read the list of hashes", source);
+        // Before it is opened: to open a pipe is to wait for its writer.
+        if !std::fs::metadata(path).map_err(io)?.is_file() {
+            return Err(Error::NotRegular {
+                path: path.to_owned(),
+            });
+        }
+        let file = std::fs::File::open(path).map_err(io)?;
+        let too_long = || Error::ListTooLong {
+            path: path.to_owned(),
+            limit: BYTES_MAX,
+        };
+        if file.metadata().map_err(io)?.len() > BYTES_MAX {
+            return Err(too_long());
+        }
+        let mut bytes = Vec::new();
+        // It may grow meanwhile.
+        file.take(BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(io)?;
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(too_long());
+        }
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+
     /// The lines of a text that are hashes; others are passed over.
     pub fn parse(text: &str) -> Manifest {
-        Manifest {
-            lines: text.lines().filter_map(line).collect(),
+        let mut manifest = Manifest::default();
+        for line in text.lines() {
+            manifest.add_line(line);
         }
+        manifest.index();
+        manifest
+    }
+
+    /// A list of SHA-256 hashes of whole files, each with the file's name.
+    pub fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Manifest {
+        let mut manifest = Manifest::default();
+        for (name, hash) in files {
+            manifest.add(Kind::File, hash, name);
+        }
+        manifest.index();
+        manifest
+    }
+
+    fn add_line(&mut self, text: &str) -> Option<()> {
+        let text = text.trim();
+        let is_sha256 =
+            |hash: &str| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        // As of `sha256sum --tag`.
+        if let Some((name, hash)) = text
+            .strip_prefix("SHA256 (")
+            .and_then(|rest| rest.rsplit_once(") = "))
+        {
+            return is_sha256(hash).then(|| self.add(Kind::File, hash, name));
+        }
+        let (first, rest) = text.split_once(char::is_whitespace)?;
+        // `sha256sum` puts a backslash before a line in whose name it had to escape something.
+        let (escaped, first) = match first.strip_prefix('\\') {
+            Some(first) => (true, first),
+            None => (false, first),
+        };
+        if is_sha256(first) {
+            // And a star before the name of a file that it read as binary.
+            let name = rest.trim_start();
+            let name = name.strip_prefix('*').unwrap_or(name);
+            match escaped {
+                true => self.add(Kind::File, first, &unescaped(name)),
+                false => self.add(Kind::File, first, name),
+            }
+            return Some(());
+        }
+        let kind = Kind::from_name(first)?;
+        let (hash, name) = rest.trim_start().split_once(char::is_whitespace)?;
+        self.add(kind, hash, name.trim_start());
+        Some(())
+    }
+
+    fn add(&mut self, kind: Kind, hash: &str, name: &str) {
+        let mut put = |part: &str| {
+            let start = self.text.len();
+            self.text.push_str(part);
+            // A text of more than 4 GiB is never read; were it parsed all the same, its end would be passed over.
+            Some(u32::try_from(start).ok()?..u32::try_from(self.text.len()).ok()?)
+        };
+        if let (Some(hash), Some(name)) = (put(hash), put(name)) {
+            self.lines.push(Line { kind, hash, name });
+        }
+    }
+
+    fn index(&mut self) {
+        let text = &self.text;
+        let key = |line: &Line| (line.kind, bare(part(text, &line.name)));
+        self.lines.sort_by(|a, b| key(a).cmp(&key(b)));
     }
 
     /// Whether there is a hash of this kind.
     pub fn has(&self, kind: HashKind) -> bool {
-        self.lines.iter().any(|line| line.kind == kind.name())
+        Kind::from_name(kind.name()).is_some_and(|kind| self.has_kind(kind))
     }
 
     /// Whether there is a hash of a whole file.
     pub fn has_files(&self) -> bool {
-        self.lines.iter().any(|line| line.kind == FILE_SHA256)
+        self.has_kind(Kind::File)
     }
 
-    /// What the list says of a hash; `kind` is [`HashKind::name`] or [`FILE_SHA256`]. A name is looked for as it is,
-    /// and then without its folder, since a list often lies beside its files.
+    fn has_kind(&self, kind: Kind) -> bool {
+        let start = self.lines.partition_point(|line| line.kind < kind);
+        self.lines.get(start).is_some_and(|line| line.kind == kind)
+    }
+
+    /// The hash that the list has; `kind` is [`HashKind::name`] or [`FILE_SHA256`]. Of the lines with this name of a file,
+    /// whatever its folder, that one counts whose path agrees with `name` the furthest: a list often lies beside its
+    /// files, or in a folder above. Of equal ones the first counts.
+    pub fn hash(&self, kind: &str, name: &str) -> Option<&str> {
+        let kind = Kind::from_name(kind)?;
+        let wanted = (kind, bare(name));
+        let key = |line: &Line| (line.kind, bare(part(&self.text, &line.name)));
+        let start = self.lines.partition_point(|line| key(line) < wanted);
+        let same = self.lines[start..]
+            .iter()
+            .take_while(|line| key(line) == wanted);
+        let nearest = same.min_by_key(|line| {
+            let other = part(&self.text, &line.name);
+            (other != name, Reverse(n_common(other, name)), other.len())
+        });
+        nearest.map(|line| part(&self.text, &line.hash))
+    }
+
+    /// What the list says of a hash; see [`Manifest::hash`].
     pub fn outcome(&self, kind: &str, name: &str, hash: &str) -> Outcome {
-        let of_kind = || self.lines.iter().filter(|line| line.kind == kind);
-        let exact = of_kind().find(|line| line.name == name);
-        let found = exact.or_else(|| of_kind().find(|line| bare(&line.name) == bare(name)));
-        match found {
+        match self.hash(kind, name) {
             None => Outcome::Absent,
-            Some(line) if line.hash.eq_ignore_ascii_case(hash) => Outcome::Equal,
+            Some(listed) if listed.eq_ignore_ascii_case(hash) => Outcome::Equal,
             Some(_) => Outcome::Different,
         }
     }
+}
+
+fn part<'a>(text: &'a str, range: &Range<u32>) -> &'a str {
+    // Ranges are those of parts that were put there.
+    text.get(range.start as usize..range.end as usize)
+        .unwrap_or_default()
+}
+
+/// How many bytes two names have in common at their ends.
+fn n_common(one: &str, other: &str) -> usize {
+    let pairs = one.bytes().rev().zip(other.bytes().rev());
+    pairs.take_while(|(one, other)| one == other).count()
 }
 
 /// A name without the folder of its file. Names of tensors, behind a colon, stay whole.
@@ -93,25 +238,21 @@ fn bare(name: &str) -> &str {
     &name[folder..]
 }
 
-fn line(text: &str) -> Option<Line> {
-    let (first, rest) = text.trim().split_once(char::is_whitespace)?;
-    let owned = |kind: &str, hash: &str, name: &str| {
-        Some(Line {
-            kind: kind.to_owned(),
-            hash: hash.to_owned(),
-            name: name.to_owned(),
-        })
-    };
-    if first.len() == 64 && first.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        // `sha256sum` puts a star before the name of a file that it read as binary.
-        let name = rest.trim_start();
-        return owned(FILE_SHA256, first, name.strip_prefix('*').unwrap_or(name));
+/// A name as `sha256sum` escapes it.
+fn unescaped(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name.chars();
+    while let Some(c) = rest.next() {
+        out.push(match c {
+            '\\' => match rest.next() {
+                Some('n') => '\n',
+                Some('r') => '\r',
+                other => other.unwrap_or('\\'),
+            },
+            c => c,
+        });
     }
-    if first != FILE_SHA256 && HashKind::from_name(first).is_none() {
-        return None;
-    }
-    let (hash, name) = rest.trim_start().split_once(char::is_whitespace)?;
-    owned(first, hash, name.trim_start())
+    out
 }
 
 #[cfg(test)]
@@ -119,15 +260,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_three_tools_are_read() {
+    fn lines_of_every_tool_are_read() {
         let hash = "ab".repeat(32);
         let text = format!(
-            "# words\nsha256    {hash}  dir/a.gguf:blk.0/x\nxxh64     15fb1e2f45746371  a b.gguf\n{hash}  *c.gguf\n{hash}  d.gguf\nmd5 00 e.gguf\n"
+            "# words\nsha256    {hash}  dir/a.gguf:blk.0/x\nxxh64     15fb1e2f45746371  a b.gguf\n{hash}  *c.gguf\n{hash}  d.gguf\nmd5 00 e.gguf\nSHA256 (./f.gguf) = {hash}\n\\{hash}  g\\\\\\nh.gguf\n"
         );
         let manifest = Manifest::parse(&text);
-        assert_eq!(manifest.lines.len(), 4);
+        assert_eq!(manifest.lines.len(), 6);
         assert!(manifest.has(HashKind::Xxh64) && manifest.has_files());
-        assert!(!manifest.has(HashKind::Uuid));
+        assert!(!manifest.has(HashKind::Uuid) && !manifest.has(HashKind::Sha1));
         let outcome = |kind, name, hash: &str| manifest.outcome(kind, name, hash);
         assert_eq!(
             outcome("sha256", "a.gguf:blk.0/x", &hash.to_uppercase()),
@@ -137,7 +278,9 @@ mod tests {
             outcome("xxh64", "/m/a b.gguf", "15fb1e2f45746372"),
             Outcome::Different
         );
-        assert_eq!(outcome(FILE_SHA256, "c.gguf", &hash), Outcome::Equal);
+        for name in ["c.gguf", "x/f.gguf", "g\\\nh.gguf"] {
+            assert_eq!(outcome(FILE_SHA256, name, &hash), Outcome::Equal, "{name}");
+        }
         assert_eq!(outcome("sha256", "c.gguf", &hash), Outcome::Absent);
     }
 }

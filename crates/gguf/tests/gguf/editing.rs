@@ -685,6 +685,33 @@ fn links_and_modes_stay_what_they_are() {
         matches!(error, Error::WriteProtected { .. }) && error.hint().is_some(),
         "{error}"
     );
+    // Whoever is sure writes it anew; it was once opened for writing, which the system refuses.
+    let (way, _) = edit_with(&other, &[set("general.name", "eman")], &force());
+    assert!(
+        matches!(&way, Way::Rewrite { reason } if reason.contains("write-protected")),
+        "{way:?}"
+    );
+    assert_eq!(fs::metadata(&other).unwrap().mode() & 0o777, 0o444);
+}
+
+#[test]
+fn a_reserve_without_room_can_be_removed_too() {
+    for value in [Value::U8(0), Value::from("")] {
+        let mut file = sample();
+        file = match value {
+            Value::U8(_) => file.entry(RESERVED_KEY, 0, &[0]),
+            _ => file.entry_string(RESERVED_KEY, b""),
+        };
+        let place = place(&file.build());
+        let way = edit(&place.path, &[remove(RESERVED_KEY)]);
+        assert_ne!(way, Way::Unchanged, "{value:?}");
+        assert!(
+            !File::open(&place.path)
+                .unwrap()
+                .metadata()
+                .contains(RESERVED_KEY)
+        );
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub fn lies() -> Vec<(Vec<u8>, &'static str)> {
         ),
         (
             new().entry_array("k", 8, 2, &[0xff; 16]).build(),
-            "string 0 of array",
+            "a string of the array has 18446744073709551615 bytes",
         ),
     ]
 }

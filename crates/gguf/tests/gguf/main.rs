@@ -5,6 +5,7 @@ mod comparing;
 mod editing;
 mod editing_random;
 mod golden;
+mod hashing;
 mod hostile;
 mod hostile_files;
 mod imatrix;

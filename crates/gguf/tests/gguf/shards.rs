@@ -282,3 +282,17 @@ fn a_count_beyond_all_sets() {
         })
     ));
 }
+
+#[test]
+fn a_name_with_number_zero_is_no_shard_name() {
+    let set = Set::new();
+    let zero = set.folder.path().join("m-00000-of-00003.gguf");
+    std::fs::rename(set.path(0), &zero).unwrap();
+    let error = Model::open(&zero).expect_err("shards count from 1");
+    // The message once subtracted 1 from the number.
+    check(
+        &error,
+        &zero,
+        "is shard 1 of 3 by its metadata, but its name does not end in \"-00001-of-00003.gguf\"",
+    );
+}

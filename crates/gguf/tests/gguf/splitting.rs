@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use gristmill_gguf::{
-    Error, File, MergeOptions, MergeReport, Metadata, Model, ShardLimits, SplitOptions,
-    SplitReport, TensorPlan, Value, WriteOptions, Writer, merge, split,
+    Endian, EndianOptions, Error, Event, File, MergeOptions, MergeReport, Metadata, Model,
+    ShardLimits, SplitOptions, SplitReport, TensorPlan, Value, WriteOptions, Writer,
+    convert_endian, merge, split,
 };
 use gristmill_quant::{F32, Q4_0};
 
@@ -399,6 +400,12 @@ fn an_input_with_another_layout_is_told_apart() {
     std::fs::write(&path, odd.build()).unwrap();
     let report = split_to(&path, &place.path("s"), limits(Some(1), None, false)).unwrap();
     assert!(!report.restores);
+    // What `check` gives as the remedy for such a layout: a set of one, merged.
+    let one = split_to(&path, &place.path("one"), limits(None, None, false)).unwrap();
+    merge_to(&one.files[0].path, &place.path("ordered.gguf")).unwrap();
+    let ordered = File::open(&place.path("ordered.gguf")).unwrap();
+    let offsets: Vec<u64> = ordered.tensors().iter().map(|t| t.offset).collect();
+    assert_eq!(offsets, [0, 32]);
     merge_to(&report.files[0].path, &place.path("out.gguf")).unwrap();
     let (before, after) = (
         Model::open(&path).unwrap(),
@@ -433,4 +440,190 @@ fn big_endian_sets_stay_big_endian() {
         std::fs::read(place.path("out.gguf")).unwrap(),
         std::fs::read(&path).unwrap()
     );
+}
+
+#[test]
+fn a_shard_that_was_replaced_meanwhile_is_not_merged() {
+    let place = Place::new();
+    let input = place.model("model.gguf", 4);
+    split_to(&input, &place.path("p"), limits(Some(2), None, false)).unwrap();
+    let second = place.path("p-00002-of-00002.gguf");
+    // Another file of the same size takes the name after the set was opened.
+    let mut other = std::fs::read(&second).unwrap();
+    *other.last_mut().unwrap() ^= 1;
+    std::fs::write(place.path("other"), &other).unwrap();
+    let options = MergeOptions {
+        delete_shards: true,
+        ..merge_options(&second, &place.path("merged.gguf"))
+    };
+    let merged = merge(&options, &mut |event| {
+        if let Event::Start { .. } = event {
+            std::fs::rename(place.path("other"), &second).unwrap();
+        }
+    });
+    assert!(
+        matches!(&merged, Err(Error::Changed { path }) if *path == second),
+        "{merged:?}"
+    );
+    assert_eq!(
+        place.files(),
+        [
+            "model.gguf",
+            "p-00001-of-00002.gguf",
+            "p-00002-of-00002.gguf"
+        ]
+    );
+    assert_eq!(std::fs::read(&second).unwrap(), other);
+}
+
+/// A set of two, whose second file has these entries beside those of every shard.
+fn set_with(place: &Place, entries: &[(&str, Value)]) -> PathBuf {
+    let tensor = |n: u64| TensorPlan {
+        name: format!("t{n}"),
+        dims: vec![32],
+        ty: F32,
+    };
+    for number in 0..2u16 {
+        let mut metadata = Metadata::new();
+        if number == 0 {
+            metadata.set("general.architecture", "llama");
+            metadata.set("general.name", "Little");
+        } else {
+            for (key, value) in entries {
+                metadata.set(*key, value.clone());
+            }
+        }
+        metadata.set("split.no", number);
+        metadata.set("split.count", 2u16);
+        metadata.set("split.tensors.count", 2i32);
+        let path = place.path(&format!("s-{:05}-of-00002.gguf", number + 1));
+        let plan = [tensor(number.into())];
+        let mut writer = Writer::create(&path, &metadata, &plan, &WriteOptions::default()).unwrap();
+        writer.write(&[number as u8; 128]).unwrap();
+        writer.finish().unwrap();
+    }
+    place.path("s-00001-of-00002.gguf")
+}
+
+#[test]
+fn metadata_of_later_shards_is_kept() {
+    let place = Place::new();
+    let entries = [
+        ("general.name", Value::from("Little")),
+        ("tokenizer.chat_template", Value::from("{{ x }}")),
+        ("general.alignment", Value::U32(64)),
+    ];
+    let first = set_with(&place, &entries);
+    merge_to(&first, &place.path("merged.gguf")).unwrap();
+    let keys = |path: &Path| -> Vec<String> {
+        let file = File::open(path).unwrap();
+        let keys = file.metadata().iter().map(|(key, _)| key.to_owned());
+        keys.collect()
+    };
+    let expected = [
+        "general.architecture",
+        "general.name",
+        "tokenizer.chat_template",
+    ];
+    assert_eq!(keys(&place.path("merged.gguf")), expected);
+    split_to(&first, &place.path("again"), limits(Some(1), None, false)).unwrap();
+    assert_eq!(
+        keys(&place.path("again-00001-of-00002.gguf"))[..3],
+        expected
+    );
+    // The reference keeps that of the first file.
+    let options = MergeOptions {
+        as_reference: true,
+        ..merge_options(&first, &place.path("theirs.gguf"))
+    };
+    merge(&options, &mut |_| {}).unwrap();
+    let theirs = keys(&place.path("theirs.gguf"));
+    assert!(!theirs.contains(&"tokenizer.chat_template".to_owned()));
+}
+
+#[test]
+fn metadata_of_later_shards_that_contradicts_is_named() {
+    let place = Place::new();
+    let first = set_with(&place, &[("general.name", Value::from("Large"))]);
+    let error = merge_to(&first, &place.path("merged.gguf")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: metadata key \"general.name\" is STRING \"Large\", but the first shard has STRING \"Little\"",
+            place.path("s-00002-of-00002.gguf").display()
+        )
+    );
+    assert!(split_to(&first, &place.path("again"), limits(Some(1), None, false)).is_err());
+    assert_eq!(place.files().len(), 2);
+}
+
+#[test]
+fn the_only_shard_of_a_file_without_tensors_has_the_size_that_was_told() {
+    let place = Place::new();
+    let path = place.path("vocab.gguf");
+    let file = crate::bytes::Bytes::new().entry_string("general.architecture", b"llama");
+    std::fs::write(&path, file.build()).unwrap();
+    // `split_to` compares the sizes with the files; the one planned was 11 bytes more.
+    let report = split_to(&path, &place.path("s"), limits(None, None, false)).unwrap();
+    assert_eq!(report.files.len(), 1);
+    assert_eq!(report.files[0].bytes % 32, 0);
+}
+
+#[test]
+fn what_no_reader_takes_is_not_merged() {
+    let place = Place::new();
+    let path = place.path("many.gguf");
+    let tensors: Vec<TensorPlan> = (0..1_000_001)
+        .map(|n| TensorPlan {
+            name: n.to_string(),
+            dims: vec![8],
+            ty: F32,
+        })
+        .collect();
+    let size = Writer::size_of(&path, &Metadata::new(), &tensors, &WriteOptions::default());
+    let error = size.unwrap_err();
+    assert!(matches!(error, Error::TooMany { .. }));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: would have 1000001 tensors; the limit is 1000000",
+            path.display()
+        )
+    );
+}
+
+#[test]
+fn dry_runs_check_their_targets() {
+    let place = Place::new();
+    let input = place.model("model.gguf", 2);
+    split_to(&input, &place.path("s"), limits(Some(1), None, false)).unwrap();
+    let first = place.path("s-00001-of-00002.gguf");
+    let merging = |output: &Path| MergeOptions {
+        dry_run: true,
+        ..merge_options(&first, output)
+    };
+    let merged = |output: &Path| merge(&merging(output), &mut |_| {}).unwrap_err();
+    assert!(matches!(merged(&input), Error::OutputExists { .. }));
+    assert!(matches!(merged(&first), Error::OutputIsInput { .. }));
+    let nowhere = place.path("no/such.gguf");
+    assert!(matches!(merged(&nowhere), Error::NoFolder { .. }));
+    let splitting = SplitOptions {
+        input: input.clone(),
+        prefix: place.path("s"),
+        limits: limits(Some(1), None, false),
+        dry_run: true,
+        force: false,
+        as_reference: false,
+    };
+    let error = split(&splitting, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::OutputExists { .. }), "{error}");
+    let turning = EndianOptions {
+        input,
+        output: first,
+        to: Endian::Big,
+        dry_run: true,
+        force: false,
+    };
+    let error = convert_endian(&turning, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::OutputExists { .. }), "{error}");
 }

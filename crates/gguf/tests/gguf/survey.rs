@@ -54,7 +54,7 @@ fn every_fault_is_collected_and_left_out() {
             "value",
             "duplicate key",
             "key",
-            "value",
+            // One for the array, of whose elements two are no BOOLs.
             "value",
             "duplicate tensor",
             "type",

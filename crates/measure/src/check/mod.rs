@@ -32,7 +32,7 @@ pub struct Options<'a> {
     pub quick: bool,
     /// A list of hashes to compare with: what `sha256sum` prints, or a manifest of the pipeline.
     pub checksums: Option<&'a Path>,
-    /// Threads that scan.
+    /// Threads that scan; 0 for as many as the machine has.
     pub n_threads: usize,
     /// Told while tensor data is read: bytes done, and in all.
     pub progress: &'a (dyn Fn(Progress) + Sync),
@@ -88,7 +88,7 @@ impl Report {
 /// Checks a model file; any shard stands for its whole set.
 ///
 /// # Errors
-/// Only for what was given beside the model: a list of hashes that cannot be read. Whatever is wrong with the model, be
+/// Only for what was given beside the model: a list of hashes that cannot be read or used. Whatever is wrong with the model, be
 /// it that it is not there, is a finding.
 pub fn check(path: &Path, options: &Options) -> Result<Report, MeasureError> {
     let subject = Subject::new(path, options);

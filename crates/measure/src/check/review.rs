@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Severity;
 use super::finding::Findings;
+use super::group::checksums;
 use super::subject::Subject;
 
 /// Ten questions with their answers.
@@ -218,13 +219,12 @@ fn provenance(metadata: &Metadata, findings: &Findings) -> (bool, String) {
         ],
     );
     let license = license.unwrap_or_else(|| "no licence is given".to_owned());
-    let has = |code: &str| findings.list.iter().any(|finding| finding.code == code);
-    if has("hash-mismatch") || has("size-mismatch") {
+    if findings.has(&checksums::MISMATCH) || findings.has(&checksums::SIZE) {
         (
             true,
             format!("{license}; the hash does not agree with the list"),
         )
-    } else if has("hash-match") {
+    } else if findings.has(&checksums::MATCH) {
         (true, format!("{license}; the hash agrees with the list"))
     } else {
         (

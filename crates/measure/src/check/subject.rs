@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gristmill_gguf::{self as gguf, File, Kind, Metadata, Survey, TensorInfo, shard_file_name};
+use gristmill_gguf::{
+    self as gguf, File, Kind, Metadata, ShardName, Survey, TensorInfo, shard_file_name,
+};
 
 use super::Options;
 
@@ -23,9 +25,23 @@ pub(crate) struct Examined {
     pub(crate) survey: Survey,
 }
 
+/// Faults that are kept of all files of a set but the first: of each code few are shown, and a set may have 65,535 files.
+const FAULTS_KEPT: usize = 1000;
+
+/// The survey of a further file of a set, of whose faults no more are kept than `left` allows, but one at least: that it
+/// has any is never forgotten.
+fn survey_fellow(path: &Path, left: &mut usize) -> Survey {
+    let mut survey = File::survey(path);
+    survey.faults.truncate((*left).max(1));
+    survey.faults.shrink_to_fit();
+    *left = left.saturating_sub(survey.faults.len());
+    survey
+}
+
 impl<'a> Subject<'a> {
     pub(crate) fn new(path: &'a Path, options: &'a Options<'a>) -> Subject<'a> {
         let survey = File::survey(path);
+        let mut faults_left = FAULTS_KEPT;
         let fellows = survey.file.as_ref().map(fellows).unwrap_or_default();
         let mut files = vec![Examined {
             path: path.to_owned(),
@@ -33,7 +49,7 @@ impl<'a> Subject<'a> {
         }];
         for (before, fellow) in fellows {
             let place = if before { files.len() - 1 } else { files.len() };
-            let survey = File::survey(&fellow);
+            let survey = survey_fellow(&fellow, &mut faults_left);
             files.insert(
                 place,
                 Examined {
@@ -107,15 +123,13 @@ fn is_shard(file: &File) -> bool {
 fn fellows(file: &File) -> Vec<(bool, PathBuf)> {
     let count = file.metadata().u64("split.count").ok().flatten();
     let count = count.filter(|count| (2..=gguf::limits::SHARDS).contains(count));
-    let name = file.path().file_name().and_then(|name| name.to_str());
-    let (Some(count), Some(name)) = (count, name) else {
+    let (Some(count), Some(name)) = (count, ShardName::of(file.path())) else {
         return Vec::new();
     };
-    let Some(own) = (1..=count).find(|&number| name.ends_with(&shard_file_name("", number, count)))
-    else {
+    if name.count != count || name.number > count {
         return Vec::new();
-    };
-    let prefix = &name[..name.len() - shard_file_name("", own, count).len()];
+    }
+    let (own, prefix) = (name.number, name.prefix);
     (1..=count)
         .filter(|&number| number != own)
         .map(|number| {
@@ -126,4 +140,26 @@ fn fellows(file: &File) -> Vec<(bool, PathBuf)> {
         })
         .filter(|(_, path)| path.exists())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_files_few_faults_are_kept_and_none_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.gguf");
+        // Five entries with one key, a UINT8 each.
+        let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+        bytes.extend([0u64.to_le_bytes(), 5u64.to_le_bytes()].concat());
+        for _ in 0..5 {
+            bytes.extend(1u64.to_le_bytes());
+            bytes.extend(b"k\0\0\0\0\x07");
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let mut left = 6;
+        let mut n_kept = || survey_fellow(&path, &mut left).faults.len();
+        assert_eq!([n_kept(), n_kept(), n_kept()], [4, 2, 1]);
+    }
 }

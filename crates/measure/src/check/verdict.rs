@@ -1,12 +1,12 @@
 //! Which engines would load the file.
 
 use gristmill_gguf::Kind;
-use gristmill_model::architecture;
+use gristmill_model::{REFERENCE_ARCHITECTURES, architecture};
 use gristmill_tokenizer::Tokenizer;
 use serde::Serialize;
 
-use super::finding::Findings;
-use super::group::{GROUPS, Group, engines};
+use super::finding::{Code, Findings};
+use super::group::{GROUPS, Group, engines, metadata, tensors, tokenizer};
 use super::subject::Subject;
 use super::{Finding, Severity};
 
@@ -36,24 +36,13 @@ pub struct Verdict {
 /// Groups whose errors keep every engine from loading.
 const DECIDING: &[&str] = &["structure", "shards", "metadata", "tensors", "tokenizer"];
 
-/// Architectures of llama.cpp b11434.
-const LLAMA_ARCHITECTURES: &str = "afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bailingmoe3 bert \
-    bitnet bloom chameleon chatglm clef clip codeshell cogvlm cohere2 cohere2moe command-r dbrx deci deepseek deepseek2 \
-    deepseek2-ocr deepseek32 deepseek4 dflash dots1 dots3note dream eagle3 ernie4_5 ernie4_5-moe eurobert exaone \
-    exaone-moe exaone4 falcon falcon-h1 gemma gemma-embedding gemma2 gemma3 gemma3n gemma4 gemma4-assistant glm-dsa \
-    glm4 glm4moe glm5-next gpt-oss gpt2 gptj gptneox granite granite_swa granitehybrid granitemoe graniteswitch grok \
-    grovemoe hrm_text hunyuan-dense hunyuan-moe hunyuan_vl hy_v3 hy_v4 internlm2 jais jais2 jamba jina-bert-v2 \
-    jina-bert-v3 kimi-k3 kimi-linear laguna lfm2 lfm2moe llada llada-moe llama llama-embed llama4 maincoder mamba \
-    mamba2 maple mellum mimo2 minicpm minicpm3 minimax-01 minimax-m2 minimax-m3 mistral3 mistral4 modern-bert mpt \
-    muse-glimmer nanbeige nemotron nemotron_h nemotron_h_moe neo-bert nomic-bert nomic-bert-moe olmo olmo2 olmoe \
-    openelm orion paddleocr pangu-embedded phi2 phi3 phimoe plamo plamo2 plamo3 plm pockettts qwen qwen2 qwen2moe \
-    qwen2vl qwen3 qwen35 qwen35moe qwen3moe qwen3next qwen3tts qwen3vl qwen3vlmoe qwen4exp refact rnd1 rwkv6 \
-    rwkv6qwen2 rwkv7 seed_oss smallthinker smollm3 spark2_5 stablelm starcoder starcoder2 step35 t5 t5encoder talkie \
-    wavtokenizer-dec xverse";
-
 /// Errors in spite of which llama.cpp loads a file: it warns of an id out of range and goes on without it, and never
 /// applies a merge that is none.
-const LLAMA_TAKES: &[&str] = &["bad-merge", "nothing-to-add", "token-id"];
+static LLAMA_TAKES: &[&Code] = &[
+    &tokenizer::BAD_MERGE,
+    &tokenizer::NOTHING_TO_ADD,
+    &tokenizer::ID_RANGE,
+];
 
 /// What gristmill and llama.cpp would do.
 pub(crate) fn verdicts(subject: &Subject, findings: &Findings) -> Vec<Verdict> {
@@ -67,7 +56,8 @@ pub(crate) fn verdicts(subject: &Subject, findings: &Findings) -> Vec<Verdict> {
     let metadata = subject.metadata();
     let usable = metadata.is_some_and(|metadata| Tokenizer::from_metadata(metadata).is_ok());
     let ours = deciding().filter(|(group, _)| *group != "tokenizer" || !usable);
-    let theirs = deciding().filter(|(_, code)| !LLAMA_TAKES.contains(code));
+    let taken = |code: &str| LLAMA_TAKES.iter().any(|taken| taken.name == code);
+    let theirs = deciding().filter(|(_, code)| !taken(code));
     let codes = |errors: &mut dyn Iterator<Item = (&str, &'static str)>| {
         let mut codes: Vec<String> = errors.map(|(_, code)| code.to_owned()).collect();
         codes.dedup();
@@ -125,11 +115,10 @@ fn gristmill(subject: &Subject, findings: &Findings, errors: Vec<String>) -> (Lo
             name.unwrap_or_default()
         )),
     }
-    let has = |code: &str| findings.list.iter().any(|finding| finding.code == code);
-    if has("tokenizer-kind") {
+    if findings.has(&tokenizer::KIND) {
         reasons.push("the kind of tokenizer is not supported".to_owned());
     }
-    if has("experts-unchecked") {
+    if findings.has(&tensors::EXPERTS_UNCHECKED) {
         reasons.push("experts are not supported in this architecture".to_owned());
     }
     let undecodable = subject
@@ -150,11 +139,7 @@ fn llama(subject: &Subject, findings: &Findings, errors: Vec<String>) -> (Loads,
     let refused = engines::REFUSED.iter().filter(|code| findings.has(code));
     reasons.extend(refused.map(|code| code.name.to_owned()));
     let name = subject.architecture();
-    let known = name.is_some_and(|name| {
-        LLAMA_ARCHITECTURES
-            .split_whitespace()
-            .any(|known| known == name)
-    });
+    let known = name.is_some_and(|name| REFERENCE_ARCHITECTURES.contains(&name));
     let kind = by_kind(subject);
     if let (Some(name), false, None) = (name, known, &kind) {
         reasons.push(format!("it has no architecture \"{name}\""));
@@ -165,13 +150,12 @@ fn llama(subject: &Subject, findings: &Findings, errors: Vec<String>) -> (Loads,
     if let Some(kind) = kind {
         return kind;
     }
-    let has = |code: &str| findings.list.iter().any(|finding| finding.code == code);
     let unchecked = [
-        "architecture-unknown",
-        "experts-unchecked",
-        "tokenizer-kind",
+        &metadata::ARCHITECTURE_UNKNOWN,
+        &tensors::EXPERTS_UNCHECKED,
+        &tokenizer::KIND,
     ];
-    if unchecked.iter().any(|code| has(code)) {
+    if unchecked.iter().any(|code| findings.has(code)) {
         return (
             Loads::Unknown,
             vec![

@@ -17,6 +17,7 @@ const ELSEWHERE: &[&str] = &[
     "hash-match",
     "hash-mismatch",
     "hash-unlisted",
+    "hash-unreadable",
     "size-mismatch",
 ];
 
@@ -123,30 +124,80 @@ fn hashes_are_compared() {
         progress: &|_| (),
     };
     let error = check(&path, &options).unwrap_err();
-    assert!(error.to_string().contains("line 1"), "{error}");
+    assert!(
+        error.to_string().contains("is no list of hashes"),
+        "{error}"
+    );
     assert!(error.hint().is_some());
 }
 
-/// A shard that vanishes while the one before is read.
+/// What happens to the second shard while the first one is read, by the stage of the check.
+fn while_reading(
+    stage: &str,
+    list: Option<&Path>,
+    path: &Path,
+    happens: impl Fn() + Sync,
+) -> Report {
+    let happened = AtomicBool::new(false);
+    let options = Options {
+        quick: false,
+        checksums: list,
+        n_threads: 1,
+        progress: &|progress| {
+            if progress.stage == stage && !happened.swap(true, Ordering::SeqCst) {
+                happens();
+            }
+        },
+    };
+    check(path, &options).unwrap()
+}
+
 #[test]
 fn data_that_cannot_be_read_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let first = shards(folder.path(), |_, model| model);
     let second = folder.path().join("model-00002-of-00002.gguf");
-    let gone = AtomicBool::new(false);
-    let options = Options {
-        quick: false,
-        checksums: None,
-        n_threads: 1,
-        progress: &|_| {
-            if !gone.swap(true, Ordering::SeqCst) {
-                std::fs::remove_file(&second).unwrap();
-            }
-        },
-    };
+    let vanished = while_reading("scan", None, &first, || {
+        std::fs::remove_file(&second).unwrap();
+    });
+    assert_eq!(codes(&vanished), ["data-unreadable"]);
+}
+
+/// Its bytes were once read as the tensors of the file that had the name before.
+#[test]
+fn a_file_that_takes_a_name_meanwhile_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = shards(folder.path(), |_, model| model);
+    let second = folder.path().join("model-00002-of-00002.gguf");
+    let other = folder.path().join("other");
+    std::fs::copy(&second, &other).unwrap();
+    let replaced = while_reading("scan", None, &first, || {
+        std::fs::rename(&other, &second).unwrap();
+    });
+    assert_eq!(codes(&replaced), ["data-unreadable"]);
+    let text = &replaced.findings[0].text;
+    assert_eq!(text, "has changed while it was being read");
+}
+
+#[test]
+fn a_file_that_cannot_be_hashed_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = shards(folder.path(), |_, model| model);
+    let second = folder.path().join("model-00002-of-00002.gguf");
+    let lines = [&first, &second].map(|path| {
+        let digest = sha2::Sha256::digest(std::fs::read(path).unwrap());
+        let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        format!("{hash}  {name}\n")
+    });
+    let list = write_bytes(folder.path(), "list", lines.concat().as_bytes());
+    let vanished = while_reading("hash", Some(&list), &first, || {
+        std::fs::remove_file(&second).unwrap();
+    });
+    // The scan comes after the hashes.
     assert_eq!(
-        codes(&check(&first, &options).unwrap()),
-        ["data-unreadable"]
+        codes(&vanished),
+        ["hash-unreadable", "data-unreadable", "hash-match"]
     );
 }
 

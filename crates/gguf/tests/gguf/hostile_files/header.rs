@@ -46,9 +46,9 @@ fn counts() -> Vec<Row> {
         "BadValue",
         "BadValue",
         "BadValue",
+        "BadValue",
         "Truncated",
-        "Truncated",
-        "Truncated",
+        "BadValue",
     ];
     let lies = lies();
     assert_eq!(lies.len(), variants.len());

@@ -59,16 +59,16 @@ fn values() -> Vec<Row> {
     }
     for power in [27, 32, 47, 63] {
         let length = 1u64 << power;
+        let variant = match length > gristmill_gguf::limits::STRING_BYTES {
+            true => "BadValue",
+            false => "Truncated",
+        };
         let bytes = Bytes::new().entry("k", 8, &length.to_le_bytes()).build();
-        rows.push(row(
-            "Truncated",
-            format!("a string of 2^{power} bytes"),
-            bytes,
-        ));
+        rows.push(row(variant, format!("a string of 2^{power} bytes"), bytes));
         let one = length.to_le_bytes();
         let bytes = Bytes::new().entry_array("k", 8, 1, &one).build();
         rows.push(row(
-            "Truncated",
+            variant,
             format!("a string of 2^{power} bytes in an array"),
             bytes,
         ));

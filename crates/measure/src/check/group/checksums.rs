@@ -1,12 +1,12 @@
 //! Hashes: the files against a list that came with them.
 
 use std::collections::HashMap;
-use std::io::Read as _;
 use std::path::Path;
 
-use gristmill_gguf::sha256_of_file;
+use gristmill_gguf::{FILE_SHA256, Manifest, sha256_of_file};
 
 use super::Group;
+use super::structure::without_path;
 use crate::MeasureError;
 use crate::check::Progress;
 use crate::check::finding::{Code, Findings, Place};
@@ -15,27 +15,32 @@ use crate::check::subject::Subject;
 pub(crate) static GROUP: Group = Group {
     name: "checksums",
     about: "sizes and SHA-256 hashes against `checksums.sha256` or a manifest",
-    codes: &[&MISMATCH, &SIZE, &UNLISTED, &MATCH],
+    codes: &[&MISMATCH, &SIZE, &UNREADABLE, &UNLISTED, &MATCH],
     skip,
     run,
 };
 
-static MISMATCH: Code = Code::error(
+pub(crate) static MISMATCH: Code = Code::error(
     "hash-mismatch",
     "the file is not the one that the list was made for",
     "fetch it again; if its source gives this hash itself, the list is out of date",
 );
-static SIZE: Code = Code::error(
+pub(crate) static SIZE: Code = Code::error(
     "size-mismatch",
     "the file has another size than the list says",
     "the file is incomplete or another one; fetch it again",
+);
+static UNREADABLE: Code = Code::error(
+    "hash-unreadable",
+    "the system fails to read the file, so that it was not compared with the list",
+    "check the file's permissions; a disk or network folder that fails loses more: copy the file elsewhere",
 );
 static UNLISTED: Code = Code::warning(
     "hash-unlisted",
     "the list has no hash of the file",
     "give the list that came with this file; names in it must be those of the files",
 );
-static MATCH: Code = Code::note(
+pub(crate) static MATCH: Code = Code::note(
     "hash-match",
     "the file is the one that the list was made for",
     "",
@@ -55,24 +60,11 @@ fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
     let Some(list) = subject.options.checksums else {
         return Ok(());
     };
-    let entries = read_list(list)?;
+    let list = List::read(list)?;
     let sizes = |path: &Path| std::fs::metadata(path).map_or(0, |about| about.len());
     let total = subject.files.iter().map(|file| sizes(&file.path)).sum();
     let mut done = 0;
     for examined in &subject.files {
-        let path = &examined.path;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let Some(entry) = entries.get(name.as_ref()) else {
-            let text = format!("{name} is not in {}", list.display());
-            findings.add(&UNLISTED, Place::file(path), text);
-            continue;
-        };
-        let size = sizes(path);
-        if let Some(expected) = entry.bytes.filter(|&expected| expected != size) {
-            let text = format!("{name} has {size} bytes, but the list says {expected}");
-            findings.add(&SIZE, Place::file(path), text);
-            continue;
-        }
         let mut told = |n_bytes: u64| {
             done += n_bytes;
             (subject.options.progress)(Progress {
@@ -81,51 +73,71 @@ fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
                 total,
             });
         };
-        // A file that cannot be read is reported by the group `structure`.
-        let Ok(found) = sha256_of_file(path, &mut told) else {
-            continue;
-        };
-        if found == entry.sha256 {
-            findings.add(&MATCH, Place::file(path), format!("sha256 {found}"));
-        } else {
-            let text = format!("sha256 is {found}, but the list says {}", entry.sha256);
-            findings.add(&MISMATCH, Place::file(path), text);
-        }
+        compare(&list, &examined.path, &mut told, findings);
     }
     Ok(())
 }
 
-/// What a list says of a file.
-#[derive(Debug, PartialEq, Eq)]
-struct Entry {
-    /// In lower case.
-    sha256: String,
-    bytes: Option<u64>,
-}
-
-/// The largest list that is read.
-const LIST_BYTES_MAX: u64 = 64 << 20;
-
-/// Entries by the name of the file, without its folder.
-fn read_list(path: &Path) -> Result<HashMap<String, Entry>, MeasureError> {
-    let io = |source| MeasureError::io(path, "read the list of hashes", source);
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(io)?;
-    file.take(LIST_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(io)?;
-    let entries = if text.trim_start().starts_with('{') {
-        of_manifest(&text)
-    } else {
-        of_lines(&text)
+/// Compares one file with the list.
+fn compare(list: &List, path: &Path, told: &mut dyn FnMut(u64), findings: &mut Findings) {
+    let (name, place) = (path.to_string_lossy(), Place::file(path));
+    let Some(expected) = list.hashes.hash(FILE_SHA256, &name) else {
+        let text = format!("{name} is not in {}", list.path.display());
+        return findings.add(&UNLISTED, place, text);
     };
-    entries.map_err(|reason| MeasureError::ChecksumList {
-        path: path.to_owned(),
-        reason,
-    })
+    let size = std::fs::metadata(path).map_or(0, |about| about.len());
+    let listed = list
+        .bytes
+        .get(&(bare(&name), expected.to_ascii_lowercase()));
+    if let Some(expected) = listed.filter(|&&expected| expected != size) {
+        let text = format!("{name} has {size} bytes, but the list says {expected}");
+        return findings.add(&SIZE, place, text);
+    }
+    match sha256_of_file(path, told) {
+        Ok(found) if found.eq_ignore_ascii_case(expected) => {
+            findings.add(&MATCH, place, format!("sha256 {found}"));
+        }
+        Ok(found) => {
+            let text = format!("sha256 is {found}, but the list says {expected}");
+            findings.add(&MISMATCH, place, text);
+        }
+        Err(error) => findings.add(&UNREADABLE, place, without_path(&error, path)),
+    }
 }
 
-fn file_name(path: &str) -> String {
+/// What a list says of files.
+struct List<'a> {
+    path: &'a Path,
+    hashes: Manifest,
+    /// Sizes that it gives, by name of the file, without its folder, and hash in lower case.
+    bytes: HashMap<(String, String), u64>,
+}
+
+impl List<'_> {
+    fn read(path: &Path) -> Result<List<'_>, MeasureError> {
+        let text = Manifest::read_text(path)?;
+        let (hashes, bytes) = match text.trim_start().starts_with('{') {
+            true => of_json(&text).map_err(|reason| MeasureError::ChecksumList {
+                path: path.to_owned(),
+                reason,
+            })?,
+            false => (Manifest::parse(&text), HashMap::new()),
+        };
+        if !hashes.has_files() {
+            return Err(MeasureError::ChecksumList {
+                path: path.to_owned(),
+                reason: "no file with its SHA-256 is in it".to_owned(),
+            });
+        }
+        Ok(List {
+            path,
+            hashes,
+            bytes,
+        })
+    }
+}
+
+fn bare(path: &str) -> String {
     path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned()
 }
 
@@ -133,47 +145,12 @@ fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What `sha256sum` prints: the hash, two spaces or a space and a star, the name; with `--tag`: `SHA256 (NAME) = HASH`.
-fn of_lines(text: &str) -> Result<HashMap<String, Entry>, String> {
-    let mut entries = HashMap::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim_end();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let tagged = line
-            .strip_prefix("SHA256 (")
-            .and_then(|rest| rest.rsplit_once(") = "));
-        let plain = || {
-            let (hash, name) = line.split_once([' ', '\t'])?;
-            Some((
-                name.trim_start().trim_start_matches('*'),
-                hash.trim_start_matches('\\'),
-            ))
-        };
-        let found = tagged.or_else(plain).filter(|(_, hash)| is_sha256(hash));
-        let Some((name, hash)) = found else {
-            return Err(format!("line {} is no hash and name", index + 1));
-        };
-        let sha256 = hash.to_ascii_lowercase();
-        entries.insert(
-            file_name(name),
-            Entry {
-                sha256,
-                bytes: None,
-            },
-        );
-    }
-    if entries.is_empty() {
-        return Err("it has no entries".to_owned());
-    }
-    Ok(entries)
-}
+type Sizes = HashMap<(String, String), u64>;
 
 /// A manifest: at any depth, objects with a file's name and its `sha256`, or keys `X_file`, `X_sha256`, `X_bytes`.
-fn of_manifest(text: &str) -> Result<HashMap<String, Entry>, String> {
+fn of_json(text: &str) -> Result<(Manifest, Sizes), String> {
     let json: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let mut entries = HashMap::new();
+    let (mut files, mut sizes) = (Vec::new(), HashMap::new());
     let mut rest = vec![&json];
     while let Some(value) = rest.pop() {
         match value {
@@ -192,42 +169,47 @@ fn of_manifest(text: &str) -> Result<HashMap<String, Entry>, String> {
                     let names = ["file", "name", "path", "filename"];
                     let name = names.iter().find_map(|name| text(&format!("{stem}{name}")));
                     let bytes = number(&format!("{stem}bytes")).or(number(&format!("{stem}size")));
-                    if let Some(name) = name {
-                        let sha256 = hash.to_ascii_lowercase();
-                        entries.insert(file_name(name), Entry { sha256, bytes });
+                    let Some(name) = name else { continue };
+                    files.push((name, hash));
+                    if let Some(bytes) = bytes {
+                        sizes.insert((bare(name), hash.to_ascii_lowercase()), bytes);
                     }
                 }
             }
             _ => {}
         }
     }
-    if entries.is_empty() {
-        return Err("no file with its sha256 is in it".to_owned());
-    }
-    Ok(entries)
+    Ok((Manifest::of_files(files), sizes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<(Option<String>, Option<u64>), MeasureError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list");
+        std::fs::write(&path, text).unwrap();
+        let list = List::read(&path)?;
+        let hash = list.hashes.hash(FILE_SHA256, "model.gguf");
+        let size = hash.and_then(|hash| {
+            let key = ("model.gguf".to_owned(), hash.to_ascii_lowercase());
+            list.bytes.get(&key).copied()
+        });
+        Ok((hash.map(str::to_owned), size))
+    }
+
     #[test]
     fn lists_of_every_form_are_read() {
         let hash = "AB".repeat(32);
-        let entry = |bytes| Entry {
-            sha256: hash.to_ascii_lowercase(),
-            bytes,
-        };
         for list in [
             format!("{hash}  model.gguf\n"),
             format!("# made today\n\n{hash} *release/model.gguf\n"),
             format!("SHA256 (./model.gguf) = {hash}\n"),
+            // As `gristmill hash` prints it.
+            format!("sha256    {hash}  model.gguf:w\nfile-sha256  {hash}  model.gguf\n"),
         ] {
-            assert_eq!(
-                of_lines(&list).unwrap()["model.gguf"],
-                entry(None),
-                "{list}"
-            );
+            assert_eq!(read(&list).unwrap(), (Some(hash.clone()), None), "{list}");
         }
         for manifest in [
             format!(
@@ -235,15 +217,11 @@ mod tests {
             ),
             format!(r#"{{"files": [{{"name": "model.gguf", "sha256": "{hash}", "size": 7}}]}}"#),
         ] {
-            assert_eq!(
-                of_manifest(&manifest).unwrap()["model.gguf"],
-                entry(Some(7)),
-                "{manifest}"
-            );
+            let expected = (Some(hash.clone()), Some(7));
+            assert_eq!(read(&manifest).unwrap(), expected, "{manifest}");
         }
-        for bad in ["", "model.gguf\n", "abc  model.gguf\n"] {
-            assert!(of_lines(bad).is_err(), "{bad:?}");
+        for bad in ["", "model.gguf\n", "abc  model.gguf\n", "{}", "{"] {
+            assert!(read(bad).is_err(), "{bad:?}");
         }
-        assert!(of_manifest("{}").is_err() && of_manifest("{").is_err());
     }
 }

@@ -3,13 +3,12 @@
 //! Tensor data is read in pieces rather than looked at through the map, so that memory stays small whatever the size
 //! of the file; threads share the pieces, and what is found does not depend on how they did.
 
-use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gristmill_gguf::{Endian, File, TensorInfo};
+use gristmill_gguf::{self as gguf, Endian, File, Source, TensorInfo, parallel};
 use gristmill_quant::{QuantError, TensorType};
 
+use super::structure::without_path;
 use super::{Group, without_metadata};
 use crate::MeasureError;
 use crate::check::Progress;
@@ -41,7 +40,7 @@ static UNSCANNED: Code = Code::note(
 );
 static UNREADABLE: Code = Code::error(
     "data-unreadable",
-    "the system fails to read tensor data",
+    "the system fails to read tensor data, or the file was replaced meanwhile",
     "the disk or the network folder is failing: copy the file elsewhere and compare its hash",
 );
 
@@ -99,38 +98,36 @@ fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
         .flat_map(|(scan, of)| pieces(scan, of.tensor))
         .collect();
     let total = pieces.iter().map(|piece| piece.n_bytes as u64).sum();
-    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
-    let n_threads = subject.options.n_threads.clamp(1, pieces.len().max(1));
-    let failures: Vec<(usize, io::Error)> = std::thread::scope(|scope| {
-        let worker = || {
-            let mut reader = Reader::default();
-            while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let scan = &scans[piece.scan];
-                let bytes = reader
-                    .read(scan, piece)
-                    .map_err(|error| (piece.scan, error))?;
-                scan.look(bytes, piece);
-                let done =
-                    done.fetch_add(piece.n_bytes as u64, Ordering::Relaxed) + piece.n_bytes as u64;
-                (subject.options.progress)(Progress {
-                    stage: "scan",
-                    done,
-                    total,
-                });
-            }
-            Ok(())
-        };
-        let workers: Vec<_> = (0..n_threads).map(|_| scope.spawn(worker)).collect();
-        let results = workers.into_iter().map(|worker| worker.join());
-        // A worker that panicked has told so on standard error; the others' findings stand.
-        results
-            .filter_map(Result::ok)
-            .filter_map(Result::err)
-            .collect()
+    let mut done = 0;
+    let mut told = |event: gguf::Event<'_>| {
+        if let gguf::Event::Done { bytes } = event {
+            done += bytes;
+            (subject.options.progress)(Progress {
+                stage: "scan",
+                done,
+                total,
+            });
+        }
+    };
+    let n_threads = parallel::n_threads(subject.options.n_threads);
+    // What cannot be read is a finding, and keeps nothing else from being read.
+    let looked = parallel::run(&pieces, n_threads, &mut told, |piece, done| {
+        let scan = &scans[piece.scan];
+        let failure = scan.read(piece).map(|bytes| scan.look(&bytes, piece)).err();
+        done(piece.n_bytes as u64);
+        Ok(failure)
     });
-    for (scan, error) in failures {
-        let tensor = scans[scan].tensor;
-        findings.add(&UNREADABLE, Place::tensor(&tensor.name), error.to_string());
+    for (piece, failure) in pieces.iter().zip(looked.unwrap_or_default()) {
+        let Some(error) = failure else { continue };
+        let Scan { file, tensor, .. } = scans[piece.scan];
+        let finding = UNREADABLE.find(
+            Place::tensor(&tensor.name),
+            without_path(&error, file.path()),
+        );
+        findings.push(match error.hint() {
+            Some(hint) => finding.with_remedy(hint),
+            None => finding,
+        });
     }
     scans
         .iter()
@@ -180,39 +177,20 @@ fn is_integer(ty: TensorType) -> bool {
     !ty.is_quantized() && ty.name().starts_with('i')
 }
 
-/// Reads pieces; keeps the last file open.
-#[derive(Default)]
-struct Reader<'a> {
-    open: Option<(&'a Path, std::fs::File)>,
-    buffer: Vec<u8>,
-}
-
-impl<'a> Reader<'a> {
-    fn read(&mut self, scan: &Scan<'a>, piece: &Piece) -> io::Result<&[u8]> {
-        let Scan { file, tensor, .. } = scan;
-        if self
-            .open
-            .as_ref()
-            .is_none_or(|(path, _)| *path != file.path())
-        {
-            self.open = Some((file.path(), std::fs::File::open(file.path())?));
-        }
-        self.buffer.resize(piece.n_bytes, 0);
-        if let Some((_, open)) = &mut self.open {
-            open.seek(SeekFrom::Start(
-                file.data_offset() + tensor.offset + piece.start,
-            ))?;
-            open.read_exact(&mut self.buffer)?;
-        }
+impl Scan<'_> {
+    /// The bytes of a piece, little-endian.
+    fn read(&self, piece: &Piece) -> gguf::Result<Vec<u8>> {
+        let Scan { file, tensor, .. } = self;
+        let mut bytes = vec![0; piece.n_bytes];
+        let start = file.data_offset() + tensor.offset + piece.start;
+        Source::of(file)?.read_at(start, &mut bytes)?;
         if file.endian() == Endian::Big {
             // Pieces are whole blocks, so this does not fail.
-            let _ = tensor.ty.swap_byte_order(&mut self.buffer);
+            let _ = tensor.ty.swap_byte_order(&mut bytes);
         }
-        Ok(&self.buffer)
+        Ok(bytes)
     }
-}
 
-impl Scan<'_> {
     fn look(&self, bytes: &[u8], piece: &Piece) {
         self.n_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let block_bytes = self.tensor.ty.block_bytes();

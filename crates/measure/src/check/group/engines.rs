@@ -25,12 +25,13 @@ pub(crate) static GROUP: Group = Group {
     run,
 };
 
-const REWRITE: &str = "write the file anew with `gristmill edit`, which gives it this form";
+const REALIGN: &str = "`gristmill edit FILE --set general.alignment=u32:32 --force` moves the tensors to another alignment";
+const REWRITE: &str = "`gristmill split FILE PART` and `gristmill merge PART-00001-of-00001.gguf NEW` write the tensors one behind the other";
 
 pub(crate) static ALIGNMENT: Code = Code::warning(
     "llama-alignment",
     "an alignment that the specification allows and llama.cpp refuses: it asks for a power of two",
-    REWRITE,
+    REALIGN,
 );
 pub(crate) static NAME: Code = Code::warning(
     "llama-name",

@@ -36,7 +36,7 @@ static NO_ARCHITECTURE: Code = Code::error(
     "general.architecture is missing or no text: no engine knows how to run the file",
     "the file was made by a faulty tool; convert the model again",
 );
-static ARCHITECTURE_UNKNOWN: Code = Code::note(
+pub(crate) static ARCHITECTURE_UNKNOWN: Code = Code::note(
     "architecture-unknown",
     "an architecture that gristmill has no table of: its keys and tensors are not checked",
     "update gristmill; another engine may run the file",

@@ -246,18 +246,19 @@ impl Probe<'_> {
     }
 }
 
-/// Parts of a text of the form `<|word|>`.
+/// Bytes of a word at most.
+const WORD_BYTES_MAX: usize = 40;
+
+/// Parts of a text of the form `<|word|>`. An end is looked for no further than the longest word, so that a text of
+/// nothing but beginnings takes no longer.
 fn markers(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("<|").filter_map(|(start, _)| {
         let rest = &text[start..];
-        let end = rest.find("|>")? + 2;
-        let inside = &rest[2..end.saturating_sub(2).max(2)];
-        let is_word = !inside.is_empty()
-            && inside.len() <= 40
-            && inside
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-        is_word.then(|| &rest[..end])
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+        let word = rest.bytes().skip(2).take(WORD_BYTES_MAX + 1);
+        let n = word.take_while(is_word).count();
+        let is_marker = (1..=WORD_BYTES_MAX).contains(&n) && rest[2 + n..].starts_with("|>");
+        is_marker.then(|| &rest[..n + 4])
     })
 }
 
@@ -269,5 +270,21 @@ mod tests {
     fn markers_are_found() {
         let found: Vec<&str> = markers("<|im_start|>user <|a b|> <||> <|x <|end|>|> <|").collect();
         assert_eq!(found, ["<|im_start|>", "<|end|>"]);
+    }
+
+    #[test]
+    fn a_mebibyte_of_beginnings_takes_no_time() {
+        let text = "<|".repeat(1 << 19);
+        let started = std::time::Instant::now();
+        assert_eq!(markers(&text).count(), 0);
+        // Each was once looked for an end of up to the end of the text: half an hour of it.
+        assert!(started.elapsed() < std::time::Duration::from_secs(2));
+        let longest = format!("<|{}|>", "x".repeat(40));
+        let found: Vec<String> = [longest.clone(), format!("<|{}|>", "x".repeat(41))]
+            .iter()
+            .flat_map(|text| markers(text))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(found, [longest]);
     }
 }

@@ -57,7 +57,7 @@ static EXPERTS: Code = Code::error(
     "a tensor of experts has another number of them than the metadata",
     "experts were lost or pruned without changing `expert_count`; convert the model again",
 );
-static EXPERTS_UNCHECKED: Code = Code::note(
+pub(crate) static EXPERTS_UNCHECKED: Code = Code::note(
     "experts-unchecked",
     "gristmill's table of this architecture has no experts: only their counts were checked",
     "update gristmill; another engine may run the file",

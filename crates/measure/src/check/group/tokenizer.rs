@@ -52,7 +52,7 @@ static NONE: Code = Code::note(
     "the file has no vocabulary, so that text cannot be turned into tokens",
     "fine for a model that takes ids or embeddings; else convert it again with its tokenizer files",
 );
-static KIND: Code = Code::note(
+pub(crate) static KIND: Code = Code::note(
     "tokenizer-kind",
     "a kind of tokenizer that gristmill does not have: only lengths, types and ids were checked",
     "update gristmill; another engine may run the file",
@@ -92,7 +92,7 @@ static ID_TYPE: Code = Code::error(
     "the id of a special token is no integer",
     "set it with `gristmill edit`",
 );
-static ID_RANGE: Code = Code::error(
+pub(crate) static ID_RANGE: Code = Code::error(
     "token-id",
     "the id of a special token is not in the vocabulary",
     "set it to the id of the right token with `gristmill edit`: an answer that never stops is what comes of a wrong end token",
@@ -107,7 +107,7 @@ static NO_END: Code = Code::warning(
     "no token ends a generation",
     "answers never stop by themselves: set `tokenizer.ggml.eos_token_id` (or `eot_token_id` for the end of a turn) with `gristmill edit`",
 );
-static NOTHING_TO_ADD: Code = Code::error(
+pub(crate) static NOTHING_TO_ADD: Code = Code::error(
     "nothing-to-add",
     "the file asks for a special token around every text that it does not define",
     "name the token's id, or set the key that asks for it to false, with `gristmill edit`",
@@ -123,7 +123,7 @@ static PRE_UNKNOWN: Code = Code::error(
     PRE_REMEDY,
 );
 static NO_MERGES: Code = Code::error("no-merges", "byte-level BPE without its merges", CONVERT);
-static BAD_MERGE: Code = Code::error(
+pub(crate) static BAD_MERGE: Code = Code::error(
     "bad-merge",
     "a merge that is not two parts with a space between them",
     CONVERT,

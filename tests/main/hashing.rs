@@ -1,0 +1,127 @@
+//! Hashes through the binary: lists that nothing in a file can forge, and that every command reads.
+
+use std::time::{Duration, Instant};
+
+use gristmill_gguf::{Metadata, TensorPlan, WriteOptions, Writer};
+
+use crate::containers::model;
+use crate::harness::Workplace;
+
+fn list(place: &Workplace, line: &str) -> String {
+    let shown = place.run(line);
+    let list = shown.strip_prefix("exit: 0\n--- stdout\n");
+    format!("{}\n", list.unwrap_or_else(|| panic!("{shown}")))
+}
+
+/// A tensor's name once wrote a line of its own into the list.
+#[test]
+fn a_name_forges_no_line() {
+    let place = Workplace::new();
+    let forged = "xxh64     0123456789abcdef  m.gguf";
+    let tensor = TensorPlan {
+        name: format!("a\n{forged}"),
+        dims: vec![8],
+        ty: gristmill_quant::F32,
+    };
+    let path = place.path("m.gguf");
+    let options = WriteOptions::default();
+    let mut writer =
+        Writer::create(&path, &Metadata::new(), &[tensor], &options).expect("it can be begun");
+    writer.write(&[0; 32]).expect("it can be written");
+    writer.finish().expect("it can be finished");
+    let lines = list(&place, "gristmill hash --xxh64 m.gguf");
+    assert!(!lines.lines().any(|line| line == forged), "{lines}");
+    assert!(lines.contains("m.gguf:a\\nxxh64"), "{lines}");
+    // Such a list is read all the same.
+    place.write("list", &lines);
+    let checked = place.run("gristmill hash --check list m.gguf");
+    assert!(checked.starts_with("exit: 0"), "{checked}");
+    assert_eq!(checked.matches("  -  Ok").count(), 2, "{checked}");
+}
+
+#[test]
+fn a_list_of_hash_is_a_list_for_check() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 2, 4);
+    place.write("l", list(&place, "gristmill hash m.gguf"));
+    let checked = place.run("gristmill check m.gguf --checksums l");
+    assert!(checked.contains("note[hash-match]"), "{checked}");
+    // Two files of one name: that of the nearer path counts.
+    for folder in ["a", "b"] {
+        std::fs::create_dir(place.path(folder)).expect("a folder can be made");
+        model(
+            &place,
+            &format!("{folder}/m.gguf"),
+            1 + u64::from(folder == "b"),
+            4,
+        );
+    }
+    let lines = ["a", "b"].map(|folder| {
+        list(
+            &place,
+            &format!("gristmill hash --sha256sum {folder}/m.gguf"),
+        )
+    });
+    place.write("sums", lines.concat());
+    for folder in ["a", "b"] {
+        let checked = place.run(&format!("gristmill check {folder}/m.gguf --checksums sums"));
+        assert!(checked.contains("note[hash-match]"), "{checked}");
+        let checked = place.run(&format!("gristmill hash --check sums {folder}/m.gguf"));
+        assert!(checked.starts_with("exit: 0"), "{checked}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_list_without_an_end_is_refused() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 1, 4);
+    let started = Instant::now();
+    for line in [
+        "gristmill hash --check /dev/zero m.gguf",
+        "gristmill check m.gguf --checksums /dev/zero",
+    ] {
+        let shown = place.run(line);
+        assert!(shown.starts_with("exit: 1"), "{shown}");
+        assert!(
+            shown.contains("/dev/zero: is not a regular file"),
+            "{shown}"
+        );
+    }
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn threads_are_counted_in_one_way() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 1, 4);
+    for command in ["check m.gguf", "hash m.gguf", "diff m.gguf m.gguf"] {
+        let shown = place.run(&format!("gristmill {command} --threads 200000"));
+        assert!(
+            shown.starts_with("exit: 2") && shown.contains("a whole number up to 512"),
+            "{shown}"
+        );
+        let with = |threads: &str| place.run(&format!("gristmill {command} -t {threads}"));
+        assert_eq!(with("0"), with("1"));
+    }
+}
+
+/// What is left out of a list was still counted behind it.
+#[test]
+fn without_notes_nothing_is_said_of_notes() {
+    let place = Workplace::new();
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "llama");
+    let mut tokens: Vec<String> = vec![String::new(); 15];
+    tokens.push("a".to_owned());
+    metadata.set("tokenizer.ggml.model", "llama");
+    metadata.set("tokenizer.ggml.tokens", tokens);
+    let path = place.path("m.gguf");
+    let options = WriteOptions::default();
+    let writer = Writer::create(&path, &metadata, &[], &options).expect("it can be begun");
+    writer.finish().expect("it can be finished");
+    let shown = place.run("gristmill check m.gguf");
+    assert!(shown.contains("and 5 more of empty-token"), "{shown}");
+    let shown = place.run("gristmill check m.gguf --no-notes");
+    assert!(!shown.contains("empty-token"), "{shown}");
+}
