@@ -1,7 +1,11 @@
 //! The reference's spelling of flags, turned into what the parser understands: single-dash flags of several letters
 //! (`-ngl 99`) become long ones, and underscores in long flags become dashes.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+
+use crate::reference_flags;
 
 /// Single-dash flags of several letters and their long form, in alphabetical order. One table for all commands: a
 /// spelling means the same everywhere.
@@ -38,7 +42,11 @@ const FLAGS: &[(&str, &str)] = &[
 ];
 
 /// Rewrites the flags of an argument list; values (also those that look like flags) and everything after `--` stay.
-pub fn normalise(argv: &[OsString], parser: &clap::Command) -> Vec<OsString> {
+///
+/// # Errors
+/// Wrong usage: a flag of the reference that the command does not have, or letters joined behind a single dash. The
+/// reference joins none, so what looks like that is a flag of several letters, and is never taken apart.
+pub fn normalise(argv: &[OsString], parser: &clap::Command) -> Result<Vec<OsString>, clap::Error> {
     let mut parser = parser;
     let mut out: Vec<OsString> = Vec::with_capacity(argv.len());
     let mut values_left = 0;
@@ -53,14 +61,19 @@ pub fn normalise(argv: &[OsString], parser: &clap::Command) -> Vec<OsString> {
             out.extend_from_slice(&argv[index..]);
             break;
         }
-        let argument = text.map_or_else(|| argument.clone(), |text| normalise_flag(text).into());
-        if let Some(command) = parser.find_subcommand(&argument) {
+        let Some(text) = text else {
+            out.push(argument.clone());
+            continue;
+        };
+        let flag = normalise_flag(text);
+        if let Some(command) = parser.find_subcommand(&flag) {
             parser = command;
         }
-        values_left = n_values(parser, &argument);
-        out.push(argument);
+        check(parser, text, &flag)?;
+        values_left = n_values(parser, &flag);
+        out.push(flag.into());
     }
-    out
+    Ok(out)
 }
 
 fn normalise_flag(text: &str) -> String {
@@ -75,10 +88,29 @@ fn normalise_flag(text: &str) -> String {
         .to_string()
 }
 
-/// How many of the following arguments are values of this flag.
-fn n_values(parser: &clap::Command, flag: &OsStr) -> usize {
-    let Some(flag) = flag.to_str() else { return 0 };
-    let matches = |argument: &&clap::Arg| match flag.strip_prefix("--") {
+/// Whether the parser may see a flag, which was typed as `text`. What it says better itself passes.
+fn check(parser: &clap::Command, text: &str, flag: &str) -> Result<(), clap::Error> {
+    let is_number = text.parse::<f64>().is_ok();
+    if !text.starts_with('-') || text == "-" || is_number || find(parser, flag).is_some() {
+        return Ok(());
+    }
+    let name = flag.split_once('=').map_or(flag, |(name, _)| name);
+    let (is_joined, spelling) = match text.strip_prefix("--") {
+        Some(_) => (false, name),
+        None => (text.chars().count() > 2, text),
+    };
+    if !is_joined && !reference_flags::is_known(spelling) {
+        return Ok(());
+    }
+    let message = reference_flags::refusal(spelling);
+    Err(parser.clone().error(ErrorKind::UnknownArgument, message))
+}
+
+/// The parser's argument that a flag, `--long`, `--long=value` or `-s`, stands for.
+fn find<'a>(parser: &'a clap::Command, flag: &str) -> Option<&'a clap::Arg> {
+    let long = flag.strip_prefix("--");
+    let long = long.map(|long| long.split_once('=').map_or(long, |(name, _)| name));
+    let matches = |argument: &&clap::Arg| match long {
         Some(long) => {
             argument.get_long() == Some(long)
                 || argument
@@ -97,10 +129,13 @@ fn n_values(parser: &clap::Command, flag: &OsStr) -> usize {
                 })
         }
     };
-    parser
-        .get_arguments()
-        .find(matches)
-        .filter(|argument| argument.get_action().takes_values())
+    parser.get_arguments().find(matches)
+}
+
+/// How many of the following arguments are values of this flag.
+fn n_values(parser: &clap::Command, flag: &str) -> usize {
+    find(parser, flag)
+        .filter(|argument| !flag.contains('=') && argument.get_action().takes_values())
         .map_or(0, |argument| {
             argument
                 .get_num_args()
@@ -113,9 +148,14 @@ mod tests {
     use super::*;
 
     fn normalised(line: &str) -> String {
+        try_normalised(line).expect("every flag is known")
+    }
+
+    fn try_normalised(line: &str) -> Result<String, clap::Error> {
         let parser = clap::Command::new("gristmill").subcommand(
             clap::Command::new("run")
                 .arg(clap::Arg::new("prompt").short('p').long("prompt"))
+                .arg(clap::Arg::new("no-conversation").long("no-conversation"))
                 .arg(
                     clap::Arg::new("gpu-layers")
                         .long("gpu-layers")
@@ -123,11 +163,38 @@ mod tests {
                 ),
         );
         let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let argv = normalise(&argv, &parser);
-        argv.iter()
-            .map(|argument| argument.to_string_lossy())
-            .collect::<Vec<_>>()
-            .join(" ")
+        let argv = normalise(&argv, &parser)?;
+        let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+        Ok(words.join(" "))
+    }
+
+    #[test]
+    fn flags_are_never_taken_apart() {
+        for line in [
+            "run -hf x",
+            "run -pc",
+            "run -p4",
+            "run -lv 4",
+            "-hf x",
+            "run --lora x",
+        ] {
+            let error = try_normalised(&format!("gristmill {line}")).expect_err(line);
+            assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{line}");
+        }
+        // Numbers, a lone dash and what the parser answers better.
+        for line in [
+            "run -1",
+            "run -0.5",
+            "run -",
+            "run --frobnicate",
+            "run -z",
+            "run -h",
+        ] {
+            assert!(
+                try_normalised(&format!("gristmill {line}")).is_ok(),
+                "{line}"
+            );
+        }
     }
 
     #[test]
@@ -160,6 +227,38 @@ mod tests {
             normalised("gristmill run -- -ngl --a_b"),
             "gristmill run -- -ngl --a_b"
         );
+    }
+
+    /// `docs/flags.md` lists the reference's flags by command, those that are supported and those that are not.
+    #[test]
+    fn the_guide_tells_the_truth_about_flags() {
+        let guide = include_str!("../docs/flags.md");
+        let mut n_flags = 0;
+        for section in guide.split("\n## ").skip(1) {
+            let (name, text) = section.split_once('\n').expect("a section has a title");
+            let name = name.trim_matches('`');
+            let program = crate::cmd::parser();
+            let parser = program.find_subcommand(name).expect("a command");
+            for line in text.lines() {
+                let supported = match line.split_once(':') {
+                    Some(("Supported" | "Accepted, without effect", _)) => true,
+                    Some(("Not supported yet", _)) => false,
+                    _ => continue,
+                };
+                for flag in line.split('`').skip(1).step_by(2) {
+                    let long = normalise_flag(flag);
+                    let found = find(parser, &long).is_some()
+                        || ["-h", "--help", "--version"].contains(&flag);
+                    assert_eq!(found, supported, "{name} {flag}");
+                    assert!(
+                        reference_flags::is_known(flag) || supported,
+                        "{name} {flag}"
+                    );
+                    n_flags += 1;
+                }
+            }
+        }
+        assert!(n_flags > 200, "{n_flags} flags are listed");
     }
 
     #[test]

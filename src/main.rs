@@ -12,8 +12,10 @@ mod failure;
 mod gpu;
 mod interrupt;
 mod memory;
+mod model_path;
 mod numbers;
 mod progress;
+mod reference_flags;
 mod sizes;
 mod value_json;
 mod value_text;
@@ -68,8 +70,9 @@ fn program_name(argv: &[OsString]) -> String {
 /// reference's code.
 fn run_as_reference(command: &Command, name: &'static str, argv: &[OsString]) -> ExitCode {
     let parser = command.parser(name);
-    let argv = arguments::normalise(argv, &parser);
-    match parser.try_get_matches_from(argv) {
+    let matches =
+        arguments::normalise(argv, &parser).and_then(|argv| parser.try_get_matches_from(argv));
+    match matches {
         Ok(matches) => finish(
             (command.run)(
                 &matches,
@@ -92,8 +95,9 @@ fn run_as_reference(command: &Command, name: &'static str, argv: &[OsString]) ->
 
 fn run_as_gristmill(argv: &[OsString]) -> ExitCode {
     let parser = cmd::parser();
-    let argv = arguments::normalise(argv, &parser);
-    match parser.try_get_matches_from(argv) {
+    let matches =
+        arguments::normalise(argv, &parser).and_then(|argv| parser.try_get_matches_from(argv));
+    match matches {
         Ok(matches) => finish(cmd::dispatch(&matches), USAGE),
         Err(error) => usage(error, USAGE),
     }

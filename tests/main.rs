@@ -17,6 +17,8 @@ mod edit;
 mod feature;
 #[path = "main/fixtures.rs"]
 mod fixtures;
+#[path = "main/flags.rs"]
+mod flags;
 #[path = "main/golden.rs"]
 mod golden;
 #[path = "main/harness.rs"]

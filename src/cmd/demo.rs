@@ -70,6 +70,7 @@ impl Run for Demo {
     const EXAMPLES: &'static str = "gristmill demo\ngristmill demo /tmp/demo -p 'JULIET:' -n 100";
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        note_program();
         let checkpoint = self.dir.join("tiny");
         unpack(&checkpoint, self.force)?;
         let path = |name: &str| self.dir.join(name).display().to_string();
@@ -114,6 +115,18 @@ impl Run for Demo {
             "-p",
             &self.prompt,
         ])
+    }
+}
+
+/// Says what stands for `gristmill` in the lines that are shown, where a shell would not find it.
+fn note_program() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_found = std::env::split_paths(&path).any(|dir| dir.join("gristmill").is_file());
+    if let (false, Ok(program)) = (is_found, std::env::current_exe()) {
+        say!(
+            "gristmill is not on the PATH yet: in these lines it stands for {}",
+            program.display()
+        );
     }
 }
 

@@ -5,20 +5,20 @@ mod markdown;
 mod text;
 
 use std::io::{self, IsTerminal as _, Write};
-use std::path::PathBuf;
 
 use gristmill_gguf::{Metadata, Model};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
+use crate::model_path::ModelPath;
 use crate::value_json::Raw;
 use crate::value_text;
 
 /// Arguments of `inspect`.
 #[derive(clap::Args)]
 pub struct Inspect {
-    /// GGUF file; any shard opens its whole set
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelPath,
     /// List the metadata: type, key and value of every entry
     #[arg(long)]
     metadata: bool,
@@ -82,7 +82,7 @@ impl Run for Inspect {
         gristmill inspect model.gguf --markdown --tensor-limit 0";
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
-        let model = Model::open_stored(&self.model)?;
+        let model = Model::open_stored(self.model.path())?;
         let first = &model.shards()[0];
         let extent = self.extent(&model);
         let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());

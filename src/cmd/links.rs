@@ -29,6 +29,12 @@ impl Run for Links {
         "Make links by the reference's names (llama-quantize, …), so that scripts run unchanged";
     const EXAMPLES: &'static str = "gristmill links ~/bin\ngristmill links --force /opt/llama/bin";
 
+    fn more_help() -> String {
+        "\n\nCalled through such a link, gristmill takes that tool's flags and gives its exit codes. One thing differs: an \
+         existing output is refused, where the reference would write over it; --force replaces it."
+            .into()
+    }
+
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         let binary = std::env::current_exe().context("cannot find this program's own path")?;
         std::fs::create_dir_all(&self.dir)
@@ -36,7 +42,10 @@ impl Run for Links {
             .context(Hint::new("name a folder that can be made and written to"))?;
         let names = COMMANDS.iter().flat_map(|command| command.reference_names);
         let links: Vec<PathBuf> = names.map(|name| self.dir.join(name)).collect();
-        let existing = links.iter().find(|link| link.symlink_metadata().is_ok());
+        let is_ours = |link: &PathBuf| std::fs::read_link(link).is_ok_and(|to| to == binary);
+        let existing = links
+            .iter()
+            .find(|link| link.symlink_metadata().is_ok() && !is_ours(link));
         if let (Some(link), false) = (existing, self.force) {
             return Err(
                 anyhow::anyhow!("{}: already exists", link.display()).context(Hint::new(
@@ -46,6 +55,10 @@ impl Run for Links {
         }
         let mut out = std::io::stdout().lock();
         for link in links {
+            if is_ours(&link) {
+                writeln!(out, "{} -> {}", link.display(), binary.display())?;
+                continue;
+            }
             if link.symlink_metadata().is_ok() {
                 std::fs::remove_file(&link)
                     .with_context(|| format!("{}: cannot replace it", link.display()))?;

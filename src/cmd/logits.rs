@@ -10,13 +10,14 @@ use gristmill_gguf::{OutputFile, WriteOptions};
 use super::{Invocation, Run};
 use crate::gpu::GpuFlags;
 use crate::memory;
+use crate::model_path::ModelPath;
 use crate::numbers::{self, Threads};
 
 /// Arguments of `logits`.
 #[derive(clap::Args)]
 pub struct Logits {
-    /// A GGUF file, or any shard of a set
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelPath,
     /// Token ids, separated by commas
     #[arg(long, value_name = "ID,…", value_parser = token_ids)]
     tokens: TokenIds,
@@ -52,10 +53,10 @@ impl Run for Logits {
             cache: CacheTypes::F32,
             n_ubatch: self.ubatch_size,
         };
-        let model = super::run::open(&self.model, &options)?;
+        let model = super::run::open(self.model.path(), &options)?;
         model
             .check_tokens(&tokens)
-            .with_context(|| self.model.display().to_string())?;
+            .with_context(|| self.model.path().display().to_string())?;
         memory::fit_context(&model, &mut options)?;
         let (n_rows, n_columns) = (tokens.len(), model.n_vocab());
         let bytes = (n_rows as u64)
@@ -80,7 +81,7 @@ impl Run for Logits {
             Ok::<_, Failure>(npy::write_row(&mut out, row)?)
         })
         .map_err(|failure| match failure {
-            Failure::Engine(error) => super::run::of_model(error, &self.model),
+            Failure::Engine(error) => super::run::of_model(error, self.model.path()),
             Failure::Disk(error) => anyhow::Error::new(error).context(place()),
         })?;
         out.flush().with_context(place)?;

@@ -153,7 +153,7 @@ pub fn run_line(line: &[&str]) -> anyhow::Result<()> {
         .map(OsString::from)
         .collect();
     let parser = parser();
-    let argv = crate::arguments::normalise(&argv, &parser);
+    let argv = crate::arguments::normalise(&argv, &parser)?;
     dispatch(&parser.try_get_matches_from(argv)?)
 }
 
@@ -189,7 +189,7 @@ mod tests {
                     .find("gristmill ")
                     .expect("an example calls gristmill");
                 let argv = crate::arguments::normalise(&words(&example[start..]), &parser());
-                let matches = parser().try_get_matches_from(argv);
+                let matches = argv.and_then(|argv| parser().try_get_matches_from(argv));
                 let matches = matches.unwrap_or_else(|error| panic!("{example}: {error}"));
                 assert_eq!(matches.subcommand_name(), Some(command.name), "{example}");
             }
@@ -212,7 +212,7 @@ mod tests {
                     continue;
                 };
                 let argv = ["gristmill", command.name, &form].map(OsString::from);
-                let argv = crate::arguments::normalise(&argv, &parser());
+                let argv = crate::arguments::normalise(&argv, &parser()).expect("it is known");
                 let long = argument.get_long().unwrap_or_default();
                 assert_eq!(argv[2], *format!("--{long}"), "{} {form}", command.name);
                 n_forms += 1;

@@ -6,7 +6,6 @@ mod input;
 mod output;
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -21,16 +20,13 @@ use crate::failure::Hint;
 use crate::gpu::GpuFlags;
 use crate::interrupt;
 use crate::memory;
+use crate::model_path::ModelPath;
 
 /// Arguments of `run`.
 #[derive(clap::Args)]
 pub struct Run {
-    /// A GGUF file, or any shard of a set
-    #[arg(long, short, value_name = "FILE", required_unless_present = "file")]
-    model: Option<PathBuf>,
-    /// The same without the flag
-    #[arg(value_name = "MODEL", id = "file", conflicts_with = "model")]
-    model_argument: Option<PathBuf>,
+    #[command(flatten)]
+    model: ModelPath,
     #[command(flatten)]
     prompt: flags::PromptFlags,
     #[command(flatten)]
@@ -78,12 +74,11 @@ impl Command for Run {
         let mut options = self.load.options();
         let quiet = self.output.quiet();
         if !quiet {
+            self.chat.note();
             self.gpu.note();
             self.ignored.note();
         }
-        let path = self.model.as_ref().or(self.model_argument.as_ref());
-        // clap requires one of the two
-        let path = path.context("a model is needed")?;
+        let path = self.model.path();
         let model = load(path, &options, quiet)?;
         let answer = self.answer(&model)?;
         let template = self.template(&model)?;

@@ -9,13 +9,13 @@ use gristmill_tokenizer::{EncodeOptions, Tokenizer};
 use super::{Invocation, Run};
 use crate::display::printable;
 use crate::escapes::unescape;
+use crate::model_path::ModelPath;
 
 /// Arguments of `tokenize`.
 #[derive(clap::Args)]
 pub struct Tokenize {
-    /// A GGUF file with a vocabulary; weights are not needed
-    #[arg(long, short, value_name = "FILE")]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelPath,
     #[command(flatten)]
     text: TextSource,
     /// Print only the ids, as one list
@@ -61,10 +61,14 @@ impl Run for Tokenize {
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-tokenize"];
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
-        let model = gristmill_gguf::Model::open_stored(&self.model)?;
+        let model = gristmill_gguf::Model::open_stored(self.model.path())?;
         model.require_vocabulary()?;
-        let tokenizer = Tokenizer::from_metadata(model.metadata())
-            .with_context(|| format!("{}: its tokenizer cannot be used", self.model.display()))?;
+        let tokenizer = Tokenizer::from_metadata(model.metadata()).with_context(|| {
+            format!(
+                "{}: its tokenizer cannot be used",
+                self.model.path().display()
+            )
+        })?;
         if !self.log_disable {
             tokenizer
                 .warnings()

@@ -230,7 +230,7 @@ fn case_b73_ctrl_c_stops_the_answer_and_a_second_one_leaves() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
     assert!(
-        text(&output.stderr).contains("stopped by interrupted"),
+        text(&output.stderr).contains("ended by an interrupt"),
         "{}",
         text(&output.stderr)
     );

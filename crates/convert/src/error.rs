@@ -195,12 +195,12 @@ pub enum ConvertError {
         nearest: &'static str,
     },
     /// A pre-tokenizer was asked for that does not exist.
-    #[error("pre-tokenizer \"{name}\" is unknown; the nearest known name is \"{nearest}\"")]
+    #[error("pre-tokenizer \"{name}\" is unknown (known: {known})")]
     UnknownPreTokenizerName {
         /// The name given.
         name: String,
-        /// A known name that resembles it.
-        nearest: &'static str,
+        /// All names, separated by commas.
+        known: String,
     },
     /// Values beyond the range of the output type.
     #[error(

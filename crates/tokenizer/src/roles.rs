@@ -310,6 +310,6 @@ fn make_control(vocabulary: &mut Vocabulary, id: u32, warnings: &mut Vec<String>
     *attributes = attributes.with(Attributes::CONTROL);
     let text = gristmill_gguf::escape_invalid(vocabulary.texts.text(id as usize)).into_owned();
     warnings.push(format!(
-        "token {id} ({text}) looks like a control token and is treated as one"
+        "the file does not mark token {id} ({text}) as a control token, though it is named like one; it is treated as one, as in the reference, and no answer changes"
     ));
 }

@@ -8,7 +8,7 @@ use gristmill_engine::sampling::RANDOM_SEED;
 use gristmill_engine::{EngineError, GenerateOptions, Session, StopReason, chat_prompt};
 
 use super::flags::ChatFlags;
-use super::input::{Messages, Said};
+use super::input::{self, Messages, Said};
 use super::output::{self, OutputFlags};
 use crate::failure::{self, Hint};
 use crate::interrupt;
@@ -79,6 +79,13 @@ impl<'a> Chat<'a> {
     /// Answers the prompt, if there is one, and then every message, until the input ends.
     pub fn talk(mut self, prompt: Option<Vec<u8>>, single: bool) -> anyhow::Result<()> {
         let mut messages = Messages::new(self.multiline)?;
+        // Of a pipe, a single turn takes all: the lines after the first would be lost.
+        let prompt = match single && !messages.is_terminal() {
+            true if prompt.is_none() => {
+                input::piped()?.filter(|text| !text.trim_ascii().is_empty())
+            }
+            _ => prompt,
+        };
         if let Some(prompt) = prompt {
             self.say(
                 String::from_utf8_lossy(&prompt).into_owned(),
@@ -143,6 +150,7 @@ impl<'a> Chat<'a> {
                 }
                 say!("there is nothing to answer yet");
             }
+            "/read" if argument.trim().is_empty() => say!("/read takes the name of a file"),
             "/read" => match std::fs::read_to_string(argument.trim()) {
                 Ok(file) => {
                     self.attached.push_str(&file);
@@ -150,6 +158,15 @@ impl<'a> Chat<'a> {
                 }
                 Err(error) => say!("error: {}: {error}", argument.trim()),
             },
+            // One word of letters is a slip of the pen, and no message that begins with a path.
+            command
+                if argument.is_empty()
+                    && command.strip_prefix('/').is_some_and(|word| {
+                        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+                    }) =>
+            {
+                say!("there is no command {command}; /help lists them");
+            }
             _ => return Next::Message(text),
         }
         Next::Nothing

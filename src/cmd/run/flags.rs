@@ -119,6 +119,16 @@ impl ChatFlags {
         }
     }
 
+    /// Says what has no effect.
+    pub fn note(&self) {
+        let has_system = self.system_prompt.is_some() || self.system_prompt_file.is_some();
+        if self.no_conversation && has_system {
+            say!(
+                "note: the system prompt belongs to a chat; with --no-conversation it changes nothing"
+            );
+        }
+    }
+
     /// The template's variables.
     pub fn variables(&self) -> JsonObject {
         let mut variables = self.chat_template_kwargs.clone().unwrap_or_default();

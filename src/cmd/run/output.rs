@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, Write as _};
 
-use gristmill_engine::{Answer, GenerateOptions, Listener, LoadReport, Session};
+use gristmill_engine::{Answer, GenerateOptions, Listener, LoadReport, Session, StopReason};
 use gristmill_tokenizer::Tokenizer;
 use serde_json::json;
 
@@ -103,16 +103,28 @@ impl OutputFlags {
         if self.show_timings == Switch::On && !self.log_disable {
             let timings = &answer.timings;
             say!(
-                "[ Prompt: {:.1} t/s | Generation: {:.1} t/s | {} + {} tokens, seed {}, stopped by {} ]",
+                "[ Prompt: {:.1} t/s | Generation: {:.1} t/s | {} + {} tokens, seed {}, ended by {} ]",
                 timings.prompt_per_second(),
                 timings.decode_per_second(),
                 timings.n_prompt,
                 answer.ids.len(),
                 answer.seed,
-                answer.reason.word(),
+                ending(&answer.reason),
             );
         }
         Ok(())
+    }
+}
+
+/// What ended an answer, in words.
+fn ending(reason: &StopReason) -> &'static str {
+    match reason {
+        StopReason::EndOfGeneration(_) => "the model",
+        StopReason::StopString(_) => "a stop string",
+        StopReason::Limit => "the limit of tokens",
+        StopReason::ContextFull => "the full context",
+        StopReason::Interrupted => "an interrupt",
+        _ => "an unknown cause",
     }
 }
 
@@ -208,9 +220,12 @@ pub fn report(report: &LoadReport, verbose: bool) {
     );
     let recipe = report.recipe.and_then(|recipe| recipe.name);
     say!(
-        "file: {:.1} MiB in {} part(s), recipe {}: {} tensors",
+        "file: {:.1} MiB{}, recipe {}: {} tensors",
         mib(report.file_bytes),
-        report.n_shards,
+        match report.n_shards {
+            1 => String::new(),
+            n => format!(" in {n} parts"),
+        },
         recipe.unwrap_or("not stated"),
         types.join(", ")
     );

@@ -177,7 +177,16 @@ impl Authorship {
                 let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
                 ConvertError::io(path, "open the file", missing)
             };
-            found.override_with(&overrides.ok_or_else(missing)?);
+            let overrides = overrides.ok_or_else(missing)?;
+            let unused = unused_keys(&overrides);
+            if !unused.is_empty() {
+                warnings.push(format!(
+                    "{}: only general.* entries are read; left out: {}",
+                    path.display(),
+                    unused.join(", ")
+                ));
+            }
+            found.override_with(&overrides);
         }
         if let Some(name) = given.name {
             found.texts.insert("name", name.to_owned());
@@ -309,6 +318,13 @@ impl Authorship {
             }
         }
     }
+}
+
+/// Keys of an override file that name no entry of `general`.
+fn unused_keys(overrides: &Value) -> Vec<&str> {
+    let keys = overrides.as_object().into_iter().flatten();
+    let keys = keys.map(|(key, _)| key.as_str());
+    keys.filter(|key| !key.starts_with("general.")).collect()
 }
 
 /// What a file says that a conversion can do without; a file that cannot be read gets a warning.

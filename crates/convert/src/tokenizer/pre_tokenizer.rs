@@ -25,7 +25,7 @@ pub(super) fn name(
         let Some((_, known)) = pre::by_name(wish) else {
             return Err(ConvertError::UnknownPreTokenizerName {
                 name: wish.to_owned(),
-                nearest: pre::nearest_name(wish),
+                known: known_names(),
             });
         };
         if !pre::by_name(known.name).is_some_and(|(pre, _)| matches(pre, &patterns)) {
@@ -47,6 +47,14 @@ pub(super) fn name(
             },
             nearest: pre::nearest(&patterns),
         })
+}
+
+/// Every name that can be asked for.
+fn known_names() -> String {
+    let names = pre::PRE_TOKENIZERS.iter().flat_map(|pre| pre.names);
+    let mut names: Vec<&str> = names.map(|name| name.name).collect();
+    names.sort_unstable();
+    names.join(", ")
 }
 
 fn matches(pre: &pre::PreTokenizer, patterns: &[String]) -> bool {

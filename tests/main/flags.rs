@@ -1,0 +1,168 @@
+//! Flags of the reference that are not supported, and arguments that come in more than one way.
+
+use std::io::Write as _;
+use std::process::{Output, Stdio};
+
+use crate::fixtures::small_model;
+use crate::harness::{Workplace, tiny};
+
+fn with_model() -> Workplace {
+    let place = Workplace::new();
+    std::fs::copy(small_model(), place.path("a.gguf")).expect("the model can be copied");
+    place
+}
+
+/// Runs a command line with this standard input.
+fn piped(place: &Workplace, line: &str, input: &str) -> Output {
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut child = place
+        .command(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(input.as_bytes()).expect("it is read");
+    drop(stdin);
+    child.wait_with_output().expect("the binary ends")
+}
+
+#[test]
+fn flags_of_several_letters_are_never_taken_apart() {
+    let place = with_model();
+    let unsupported = "is a flag of the reference that is not supported here yet";
+    for (flags, flag, words) in [
+        ("-lv 4", "-lv", unsupported),
+        ("-ptc 4", "-ptc", unsupported),
+        ("-lm mmap", "-lm", unsupported),
+        ("-np 1", "-np", unsupported),
+        ("-nr", "-nr", unsupported),
+        ("-cram 0", "-cram", unsupported),
+        ("-cl", "-cl", unsupported),
+        ("-md b.gguf", "-md", unsupported),
+        ("--lora b.gguf", "--lora", unsupported),
+        ("--grammar x", "--grammar", unsupported),
+        ("--prompt_cache x", "--prompt-cache", unsupported),
+        ("-hf a/b", "-hf", "downloading is not supported"),
+        ("-hff b", "-hff", "downloading is not supported"),
+        ("-hft b", "-hft", "downloading is not supported"),
+        ("-mu b", "-mu", "downloading is not supported"),
+        ("-xyz", "-xyz", "unexpected argument '-xyz' found"),
+        ("-pc", "-pc", "unexpected argument '-pc' found"),
+    ] {
+        let shown = place.run(&format!("gristmill run -m a.gguf {flags}"));
+        assert!(shown.starts_with("exit: 2"), "{flags}\n{shown}");
+        let line = shown.lines().find(|line| line.starts_with("error: "));
+        let named = format!("'{flag}'");
+        assert!(
+            line.is_some_and(|line| line.contains(&named) && line.contains(words)),
+            "{flags}\n{shown}"
+        );
+    }
+    let shown = place.run("llama-cli -m a.gguf -lv 4");
+    assert!(
+        shown.starts_with("exit: 1") && shown.contains(unsupported),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_model_is_named_by_flag_or_as_a_word() {
+    let place = with_model();
+    for (flag, word) in [
+        ("inspect -m a.gguf --json", "inspect a.gguf --json"),
+        ("tokenize -m a.gguf -p Hi", "tokenize a.gguf -p Hi"),
+        (
+            "run -m a.gguf -no-cnv -p Hi -n 4 --temp 0 --log-disable",
+            "run a.gguf -no-cnv -p Hi -n 4 --temp 0 --log-disable",
+        ),
+        (
+            "logits --model a.gguf --tokens 1 --output o.npy -f",
+            "logits a.gguf --tokens 1 --output o.npy -f",
+        ),
+    ] {
+        let by_flag = place.run(&format!("gristmill {flag}"));
+        assert!(by_flag.starts_with("exit: 0"), "{by_flag}");
+        assert_eq!(by_flag, place.run(&format!("gristmill {word}")));
+        let command = flag.split(' ').next().expect("there is a word");
+        let none = place.run(&format!("gristmill {command}"));
+        assert!(none.starts_with("exit: 2"), "{none}");
+    }
+}
+
+#[test]
+fn links_made_twice_are_right_already() {
+    let place = Workplace::new();
+    let first = place.run("gristmill links bin");
+    assert!(first.starts_with("exit: 0"), "{first}");
+    assert_eq!(place.run("gristmill links bin"), first);
+    std::fs::remove_file(place.path("bin/llama-cli")).expect("it is there");
+    place.write("bin/llama-cli", "another program");
+    let foreign = place.run("gristmill links bin");
+    assert!(
+        foreign.starts_with("exit: 1") && foreign.contains("bin/llama-cli: already exists"),
+        "{foreign}"
+    );
+}
+
+#[test]
+fn a_single_turn_takes_all_of_a_pipe() {
+    let place = with_model();
+    let ids = |line: &str, input: &str| {
+        let line = format!("gristmill run -m a.gguf -n 0 --output-format json --log-disable{line}");
+        let output = piped(&place, &line, input);
+        assert!(output.status.success(), "{}", place.show(&output));
+        let answer: serde_json::Value =
+            serde_json::from_slice(&output.stdout).expect("one JSON object");
+        answer["prompt_ids"].clone()
+    };
+    place.write("prompt.txt", "first\nsecond\n");
+    let whole = ids(" -st -f prompt.txt", "");
+    assert_eq!(ids(" -st", "first\nsecond\n"), whole);
+    assert_ne!(ids(" -st", "first\n"), whole);
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let place = with_model();
+    let shown = place.run("gristmill run -m a.gguf -no-cnv -sys Be -p Hi -n 1");
+    assert!(
+        shown.contains("note: the system prompt belongs to a chat"),
+        "{shown}"
+    );
+    place.write("about.json", r#"{"general.author": "A", "author": "B"}"#);
+    let source = tiny().to_string_lossy().into_owned();
+    let words = [
+        "gristmill",
+        "convert",
+        &source,
+        "--metadata",
+        "about.json",
+        "--outfile",
+        "b.gguf",
+    ];
+    let shown = place.run_words(&words);
+    assert!(
+        shown.starts_with("exit: 0")
+            && shown
+                .contains("warning: about.json: only general.* entries are read; left out: author"),
+        "{shown}"
+    );
+    let words = [
+        "gristmill",
+        "convert",
+        &source,
+        "--tokenizer-pre",
+        "nonsense",
+        "--outfile",
+        "c.gguf",
+    ];
+    let shown = place.run_words(&words);
+    assert!(
+        shown.contains("error: pre-tokenizer \"nonsense\" is unknown (known: ")
+            && shown.contains(", qwen2, "),
+        "{shown}"
+    );
+}
