@@ -90,6 +90,10 @@ fn links_are_made_for_the_reference_names_and_never_replace_a_file_unasked() {
         "{}",
         place.show(&help)
     );
+    // Links that are right already are in nobody's way; anything else is.
+    assert_eq!(place.run("gristmill links bin"), made);
+    std::fs::remove_file(&link).expect("it is there");
+    std::fs::write(&link, "another program").expect("it can be written");
     let again = place.run("gristmill links bin");
     assert!(
         again.starts_with("exit: 1\n--- stderr\nerror: bin/llama-"),
