@@ -26,7 +26,7 @@ impl ProgressLog {
     /// Shows one event.
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Warning(_) => self.log(event),
+            Event::Warning(_) | Event::Measuring { index: 0, .. } => self.log(event),
             Event::Start { n_tensors, bytes } => self.start(*n_tensors, *bytes),
             Event::Tensor { index, name, .. } => {
                 if self.verbose {

@@ -35,6 +35,8 @@ mod known_holes;
 mod messages;
 #[path = "main/pipeline.rs"]
 mod pipeline;
+#[path = "main/quantize.rs"]
+mod quantize;
 #[path = "main/real.rs"]
 mod real;
 #[path = "main/regression.rs"]

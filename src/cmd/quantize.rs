@@ -1,13 +1,20 @@
-//! `quantize`: a smaller file by a recipe.
+//! `quantize`: a smaller file by a recipe, or for a size.
 
+mod json;
+mod values;
+mod words;
+
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::anyhow;
-use gristmill_convert::quantize::{QuantizeOptions, QuantizeReport, quantize};
-use gristmill_convert::recipe::{PlanOptions, Recipe, TensorOverride, tensor_type};
-use gristmill_gguf::{Value, shard_prefix};
+use anyhow::{Context as _, anyhow};
+use gristmill_convert::quantize::{
+    Importance, ImportanceFilter, QuantizeOptions, QuantizeReport, Target, quantize,
+};
+use gristmill_convert::recipe::{PlanOptions, Recipe, TensorOverride};
+use gristmill_gguf::{OutputFile, Value, WriteOptions, check_target, shard_prefix};
 use gristmill_quant::TensorType;
 
 use super::{Invocation, Run};
@@ -15,14 +22,15 @@ use crate::failure::Hint;
 use crate::numbers;
 use crate::progress::ProgressLog;
 use crate::sizes;
+use words::Words;
 
 /// Arguments of `quantize`.
 #[derive(clap::Args)]
 pub struct Quantize {
     /// Source (any shard opens its whole set), output [default: ggml-model-TYPE.gguf beside the source], type by name or
-    /// number, threads [default: 0, one per processor]
+    /// number (none with --target-bpw or --target-size), threads [default: 0, one per processor]
     #[arg(value_name = "IN [OUT] TYPE [NTHREADS]", num_args = 1..=4, required = true)]
-    words: Vec<String>,
+    words: Vec<OsString>,
     /// Accept a source that is quantized already; what it lost stays lost
     #[arg(long)]
     allow_requantize: bool,
@@ -32,27 +40,65 @@ pub struct Quantize {
     /// One type for all tensors, without the recipe's mix
     #[arg(long)]
     pure: bool,
+    /// Importance matrix of this model (GGUF, or the older .dat): columns that matter keep more
+    #[arg(long, value_name = "FILE")]
+    imatrix: Option<PathBuf>,
+    /// Use only entries of the importance matrix with PART in their name; repeatable
+    #[arg(
+        long,
+        value_name = "PART",
+        conflicts_with = "exclude_weights",
+        requires = "imatrix"
+    )]
+    include_weights: Vec<String>,
+    /// Use no entries of the importance matrix with PART in their name; repeatable
+    #[arg(long, value_name = "PART", requires = "imatrix")]
+    exclude_weights: Vec<String>,
     /// Type of output.weight
-    #[arg(long, value_name = "TYPE", value_parser = tensor_type_of)]
+    #[arg(long, value_name = "TYPE", value_parser = values::tensor_type_of)]
     output_tensor_type: Option<TensorType>,
     /// Type of token_embd.weight
-    #[arg(long, value_name = "TYPE", value_parser = tensor_type_of)]
+    #[arg(long, value_name = "TYPE", value_parser = values::tensor_type_of)]
     token_embedding_type: Option<TensorType>,
     /// Type of the tensors whose name a pattern finds; repeatable, the first that finds a tensor decides
-    #[arg(long, value_name = "REGEX=TYPE", value_parser = tensor_override)]
+    #[arg(long, value_name = "REGEX=TYPE", value_parser = values::tensor_override)]
     tensor_type: Vec<TensorOverride>,
+    /// File of such items, separated by spaces or lines; they come after those of --tensor-type
+    #[arg(long, value_name = "FILE")]
+    tensor_type_file: Option<PathBuf>,
+    /// Blocks to leave out, as in 20,21; those behind them move up
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    prune_layers: Vec<u32>,
     /// Metadata to set in the output; TYPE is int, float, bool or str; repeatable
-    #[arg(long, value_name = "KEY=TYPE:VALUE", value_parser = override_entry)]
+    #[arg(long, value_name = "KEY=TYPE:VALUE", value_parser = values::override_entry)]
     override_kv: Vec<(String, Value)>,
+    /// Choose types by measured error: at most X bits per weight
+    #[arg(long, value_name = "X", value_parser = values::bits_per_weight, conflicts_with = "pure")]
+    target_bpw: Option<f64>,
+    /// Choose types by measured error: a file of at most this size, as in 4.2GiB
+    #[arg(long, value_name = "SIZE", value_parser = values::size, conflicts_with_all = ["pure", "target_bpw"])]
+    target_size: Option<u64>,
     /// Refuse a model with rows that do not fit the recipe's blocks, in place of falling back to other types
-    #[arg(long)]
-    no_fallback: bool,
+    #[arg(long, visible_alias = "no-fallback")]
+    strict: bool,
     /// Write one file for each shard of the source, with the same tensors; OUT is the beginning of their names
     #[arg(long)]
     keep_split: bool,
+    /// Keep what is done when the run is cut short, and go on there when the same command is given again
+    #[arg(long, conflicts_with = "dry_run")]
+    resume: bool,
+    /// Measure what every tensor loses and write it to a file: JSON if its name ends in .json, else text
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    report: Option<PathBuf>,
     /// Plan and show sizes, write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+    /// Decoded rows in memory, at most about this many MiB [default: 16]
+    #[arg(long, value_name = "MiB", value_parser = numbers::count(1..=1 << 20))]
+    max_buffer_size: Option<usize>,
     /// Leave room for later edits of the metadata, as in 64KiB
     #[arg(long, value_name = "SIZE", default_value = "0", hide_default_value = true, value_parser = sizes::parse)]
     reserve: u64,
@@ -64,60 +110,14 @@ pub struct Quantize {
     verbose: bool,
 }
 
-/// The words after the flags.
-#[derive(Debug, PartialEq)]
-struct Positionals<'a> {
-    input: &'a Path,
-    output: PathBuf,
-    recipe: &'a str,
-    n_threads: usize,
-}
-
-/// Sorts the words by the reference's rule: if the one after IN names a recipe, the output's name is derived.
-fn positionals<'a>(
-    words: &'a [String],
-    recipe_name: impl Fn(&str) -> Option<&'static str>,
-) -> anyhow::Result<Positionals<'a>> {
-    let no_type = || {
-        anyhow!("no type given").context(Hint::new(
-            "usage: gristmill quantize IN [OUT] TYPE [NTHREADS]; --help lists the types",
-        ))
-    };
-    let input = Path::new(words.first().ok_or_else(no_type)?);
-    let second = words.get(1).ok_or_else(no_type)?;
-    let (output, recipe, rest) = match recipe_name(second) {
-        Some(name) => (
-            input.with_file_name(format!("ggml-model-{name}.gguf")),
-            second,
-            &words[2..],
-        ),
-        None => (
-            PathBuf::from(second),
-            words.get(2).ok_or_else(no_type)?,
-            &words[3..],
-        ),
-    };
-    let n_threads = match rest {
-        [] => 0,
-        [n] => numbers::threads(n)
-            .map_err(|wrong| anyhow!("NTHREADS is {n:?}: {wrong}"))?
-            .or_zero(),
-        [_, extra, ..] => return Err(anyhow!("{extra:?} is one word too many")),
-    };
-    Ok(Positionals {
-        input,
-        output,
-        recipe,
-        n_threads,
-    })
-}
-
 impl Run for Quantize {
     const NAME: &'static str = "quantize";
     const ABOUT: &'static str = "Make a smaller file by a recipe";
     const EXAMPLES: &'static str = "gristmill quantize model-BF16.gguf model-Q4_K_M.gguf Q4_K_M
         gristmill quantize model-BF16.gguf Q6_K
+        gristmill quantize --imatrix imatrix.gguf model-BF16.gguf model-IQ3_XS.gguf IQ3_XS
         gristmill quantize --tensor-type attn_v=q8_0 model-BF16.gguf out.gguf Q4_K_M 8
+        gristmill quantize --target-size 4.2GiB model-BF16.gguf out.gguf
         gristmill quantize --dry-run model-BF16.gguf Q5_K_M";
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-quantize"];
     const REFERENCE_HELP_CODE: u8 = 1;
@@ -126,53 +126,123 @@ impl Run for Quantize {
         let line =
             |recipe: &Recipe| format!("\n  {:>3}  {:<9} {}", recipe.id, recipe.name, recipe.help);
         format!(
-            "\n\nTypes:{}",
+            "\n\nTypes:{}\n       COPY      every tensor as it is",
             Recipe::available().map(line).collect::<String>()
         )
     }
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         let start = Instant::now();
-        let name = |word: &str| match recipe(word) {
-            Ok(recipe) => Some(recipe.map_or(COPY, |recipe| recipe.name)),
-            Err(_) => None,
+        let words = match self.target() {
+            None => Words::of(&self.words, recipe_name)?,
+            Some(_) => Words::without_type(&self.words, self.dry_run, recipe_name)?,
         };
-        let words = positionals(&self.words, name)?;
-        let plan = PlanOptions {
-            pure: self.pure,
-            leave_output_tensor: self.leave_output_tensor,
-            output_tensor_type: self.output_tensor_type,
-            token_embedding_type: self.token_embedding_type,
-            tensor_types: self.tensor_type,
-            ..PlanOptions::default()
+        let options = self.options(&words)?;
+        if let Some(path) = &self.report {
+            check_target(path, &self.beside(&options))?;
+        }
+        let mut log = ProgressLog::new(self.verbose && !self.json);
+        let report = quantize(&options, &mut |event| log.event(&event))?;
+        drop(log);
+        if let Some(path) = &self.report {
+            write_report(path, &report, &self.beside(&options))?;
+        }
+        self.show(&report);
+        say!("time: {:.2} s", start.elapsed().as_secs_f64());
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{:#}", json::of(&report))?;
+        } else {
+            for line in report.outputs() {
+                writeln!(out, "{line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Quantize {
+    fn target(&self) -> Option<Target> {
+        let bits = self.target_bpw.map(Target::BitsPerWeight);
+        bits.or_else(|| self.target_size.map(Target::FileBytes))
+    }
+
+    fn options(&self, words: &Words) -> anyhow::Result<QuantizeOptions> {
+        let mut tensor_types = self.tensor_type.clone();
+        if let Some(path) = &self.tensor_type_file {
+            tensor_types.extend(values::tensor_type_file(path)?);
+        }
+        let recipe = match &words.recipe {
+            Some(name) => recipe(name)?,
+            None => None,
         };
-        let options = QuantizeOptions {
-            plan,
-            importance: None,
-            allow_requantize: self.allow_requantize,
-            forbid_fallback: self.no_fallback,
-            metadata: self.override_kv,
-            dry_run: self.dry_run,
-            force: self.force,
-            reserve: self.reserve,
-            n_threads: words.n_threads,
-            input: words.input.into(),
+        Ok(QuantizeOptions {
+            input: words.input.clone(),
             output: if self.keep_split {
                 // A derived name, or one typed as a file's.
                 shard_prefix(&words.output)
             } else {
-                words.output
+                words.output.clone()
             },
+            recipe,
+            target: self.target(),
+            plan: PlanOptions {
+                pure: self.pure,
+                leave_output_tensor: self.leave_output_tensor,
+                output_tensor_type: self.output_tensor_type,
+                token_embedding_type: self.token_embedding_type,
+                tensor_types,
+                ..PlanOptions::default()
+            },
+            importance: self.importance()?,
+            allow_requantize: self.allow_requantize,
+            forbid_fallback: self.strict,
+            metadata: self.override_kv.clone(),
+            prune_blocks: self.prune_layers.clone(),
+            measure: self.report.is_some(),
+            resume: self.resume,
+            dry_run: self.dry_run,
             keep_split: self.keep_split,
-            recipe: recipe(words.recipe)?,
-            slab_bytes: 0,
+            force: self.force,
+            reserve: self.reserve,
+            n_threads: words.n_threads,
+            slab_bytes: self.max_buffer_size.unwrap_or(0) << 20,
+        })
+    }
+
+    fn importance(&self) -> anyhow::Result<Option<Importance>> {
+        let filter = match (&*self.include_weights, &*self.exclude_weights) {
+            ([], []) => ImportanceFilter::All,
+            (included, []) => ImportanceFilter::Including(included.to_vec()),
+            (_, excluded) => ImportanceFilter::Excluding(excluded.to_vec()),
         };
-        let mut log = ProgressLog::new(self.verbose);
-        let report = quantize(&options, &mut |event| log.event(&event))?;
-        drop(log);
-        print_report(&report, self.verbose && self.dry_run)?;
-        say!("time: {:.2} s", start.elapsed().as_secs_f64());
-        Ok(())
+        let path = self.imatrix.as_ref();
+        Ok(path
+            .map(|path| Importance::open(path, &filter))
+            .transpose()?)
+    }
+
+    /// What is to be known of a run, on standard error.
+    fn show(&self, report: &QuantizeReport) {
+        let say = |line: String| say!("{line}");
+        if self.verbose && self.dry_run && !self.json {
+            report.tensor_lines().for_each(say);
+        }
+        report.lines().into_iter().for_each(say);
+        if self.verbose {
+            report.fallback_lines().for_each(say);
+        }
+    }
+
+    /// How a file beside the output is written.
+    fn beside(&self, options: &QuantizeOptions) -> WriteOptions {
+        let mut inputs = vec![options.input.clone(), options.output.clone()];
+        inputs.extend(self.imatrix.clone());
+        WriteOptions {
+            force: self.force,
+            inputs,
+            ..WriteOptions::default()
+        }
     }
 }
 
@@ -187,129 +257,37 @@ fn recipe(word: &str) -> anyhow::Result<Option<&'static Recipe>> {
     Ok(Some(Recipe::from_name(word)?))
 }
 
-/// What is wrong with a value, and the remedy.
-fn with_remedy(error: gristmill_convert::ConvertError) -> String {
-    match error.hint() {
-        Some(hint) => format!("{error} ({hint})"),
-        None => error.to_string(),
+/// The proper name of a recipe, for words that are one.
+fn recipe_name(word: &str) -> Option<&'static str> {
+    match recipe(word) {
+        Ok(recipe) => Some(recipe.map_or(COPY, |recipe| recipe.name)),
+        Err(_) => None,
     }
 }
 
-fn tensor_type_of(name: &str) -> Result<TensorType, String> {
-    tensor_type(name).map_err(with_remedy)
-}
-
-fn tensor_override(text: &str) -> Result<TensorOverride, String> {
-    text.parse().map_err(with_remedy)
-}
-
-/// `KEY=TYPE:VALUE`. Integers are written as the reference writes them: UINT32 of the absolute value.
-fn override_entry(text: &str) -> Result<(String, Value), String> {
-    let form = "write it as KEY=TYPE:VALUE, for example llama.context_length=int:4096";
-    let (key, typed) = text.split_once('=').ok_or(form)?;
-    let (ty, value) = typed.split_once(':').ok_or(form)?;
-    let bad = || format!("{value:?} is no {ty}");
-    let value = match ty {
-        "int" => {
-            let number: i64 = value.parse().map_err(|_| bad())?;
-            Value::U32(u32::try_from(number.unsigned_abs()).map_err(|_| bad())?)
-        }
-        "float" => Value::F32(value.parse().map_err(|_| bad())?),
-        "bool" => Value::Bool(value.parse().map_err(|_| bad())?),
-        "str" => Value::String(value.into()),
-        _ => {
-            return Err(format!(
-                "{ty:?} is none of the types int, float, bool and str"
-            ));
-        }
+/// Writes the report of losses.
+fn write_report(
+    path: &Path,
+    report: &QuantizeReport,
+    options: &WriteOptions,
+) -> anyhow::Result<()> {
+    let is_json = path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("json"));
+    let text = match is_json {
+        true => format!("{:#}\n", json::of(report)),
+        false => report.losses(),
     };
-    Ok((key.into(), value))
-}
-
-/// Sizes before and after on standard error, what was written on standard output.
-fn print_report(report: &QuantizeReport, with_tensors: bool) -> anyhow::Result<()> {
-    if with_tensors {
-        for tensor in &report.tensors {
-            say!(
-                "{} {:?}: {} -> {}",
-                tensor.name,
-                tensor.dims,
-                tensor.from,
-                tensor.to
-            );
-        }
-    }
-    report.lines().iter().for_each(|line| say!("{line}"));
-    let mut out = std::io::stdout().lock();
-    for line in report.outputs() {
-        writeln!(out, "{line}")?;
-    }
+    let mut file = OutputFile::create(path, text.len() as u64, options)?;
+    file.write_all(text.as_bytes())
+        .with_context(|| format!("{}: cannot write", path.display()))?;
+    file.commit()?;
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sorted(line: &str) -> String {
-        let words: Vec<String> = line.split(' ').map(String::from).collect();
-        let recipe_name =
-            |word: &str| (word.eq_ignore_ascii_case("q4_k_m") || word == "15").then_some("Q4_K_M");
-        match positionals(&words, recipe_name) {
-            Ok(p) => format!(
-                "{} -> {} {} {}",
-                p.input.display(),
-                p.output.display(),
-                p.recipe,
-                p.n_threads
-            ),
-            Err(error) => error.root_cause().to_string(),
-        }
-    }
-
-    #[test]
-    fn the_output_is_derived_where_the_second_word_is_a_type() {
-        assert_eq!(sorted("a.gguf b.gguf q4_k_m"), "a.gguf -> b.gguf q4_k_m 0");
-        assert_eq!(sorted("a.gguf b.gguf 15 8"), "a.gguf -> b.gguf 15 8");
-        assert_eq!(
-            sorted("dir/a.gguf q4_k_m"),
-            "dir/a.gguf -> dir/ggml-model-Q4_K_M.gguf q4_k_m 0"
-        );
-        assert_eq!(
-            sorted("a.gguf 15 4"),
-            "a.gguf -> ggml-model-Q4_K_M.gguf 15 4"
-        );
-    }
-
-    #[test]
-    fn overrides_are_typed() {
-        assert_eq!(
-            override_entry("a.b=int:-7"),
-            Ok(("a.b".into(), Value::U32(7)))
-        );
-        assert_eq!(
-            override_entry("a=float:0.5"),
-            Ok(("a".into(), Value::F32(0.5)))
-        );
-        assert_eq!(
-            override_entry("a=str:x=y:z"),
-            Ok(("a".into(), Value::String("x=y:z".into())))
-        );
-        assert_eq!(
-            override_entry("a=bool:yes"),
-            Err("\"yes\" is no bool".into())
-        );
-        assert!(override_entry("a=list:1").is_err() && override_entry("a").is_err());
-    }
-
-    #[test]
-    fn missing_and_superfluous_words_are_named() {
-        assert_eq!(sorted("a.gguf"), "no type given");
-        assert_eq!(sorted("a.gguf b.gguf"), "no type given");
-        assert_eq!(
-            sorted("a.gguf b.gguf q4_k_m x"),
-            "NTHREADS is \"x\": it must be a whole number up to 512; 0 or less takes one thread per processor"
-        );
-        assert_eq!(sorted("a.gguf q4_k_m 4 5"), "\"5\" is one word too many");
-    }
+/// The words do not say what to do.
+fn usage(problem: &str) -> anyhow::Error {
+    anyhow!("{problem}").context(Hint::new(
+        "usage: gristmill quantize IN [OUT] TYPE [NTHREADS]; --help lists the types",
+    ))
 }

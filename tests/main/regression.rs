@@ -96,7 +96,7 @@ fn a_gguf_that_is_no_model_is_named() {
       hint: name the model's file here; control vectors are not supported yet
     imatrix.gguf
       error: imatrix.gguf: is an importance matrix (imatrix), not a model
-      hint: name the model's file here; quantizing with an importance matrix is not supported yet
+      hint: name the model's file here; `gristmill quantize --imatrix` takes an importance matrix
     mmproj.gguf
       error: mmproj.gguf: is a multimodal projector (mmproj), not a model
       hint: name the language model's file here; images and sound are not supported yet
@@ -121,7 +121,7 @@ fn a_gguf_that_is_no_model_is_named() {
       hint: name the model's file here; control vectors are not supported yet
     imatrix.gguf
       error: imatrix.gguf: is an importance matrix (imatrix), not a model
-      hint: name the model's file here; quantizing with an importance matrix is not supported yet
+      hint: name the model's file here; `gristmill quantize --imatrix` takes an importance matrix
     mmproj.gguf
       error: mmproj.gguf: is a multimodal projector (mmproj), not a model
       hint: name the language model's file here; images and sound are not supported yet

@@ -329,14 +329,16 @@ pub enum ConvertError {
         ty: TensorType,
     },
     /// Types of so few bits that they are garbage without an importance matrix.
-    #[error("this quantization requires an importance matrix ({} tensors, the first is {:?})", .tensors.len(), .tensors.first().map_or("", String::as_str))]
+    #[error("this quantization requires an importance matrix, for {}", listed(.tensors))]
     ImportanceRequired {
         /// All tensors concerned.
         tensors: Vec<String>,
     },
     /// The importance matrix does not belong to this model.
-    #[error("tensor {tensor:?}: its importance data has {found} values, expected {expected}")]
+    #[error("{}: the importance data of tensor {tensor:?} has {found} values, expected {expected}", .path.display())]
     ImportanceLength {
+        /// The importance matrix.
+        path: PathBuf,
         /// The tensor.
         tensor: String,
         /// Row length times matrices.
@@ -344,18 +346,66 @@ pub enum ConvertError {
         /// Values found.
         found: usize,
     },
-    /// The importance matrix holds a NaN or an infinity.
-    #[error("the importance data of tensor {tensor:?} holds a value that is not finite")]
-    ImportanceNotFinite {
-        /// The tensor.
-        tensor: String,
+    /// No entry of the importance matrix is left.
+    #[error("{}: no entry of the importance matrix is chosen", .path.display())]
+    ImportanceEmpty {
+        /// The importance matrix.
+        path: PathBuf,
     },
+    /// No entry of the importance matrix belongs to this model.
+    #[error("{}: no entry of the importance matrix belongs to this model (the first is {name:?})", .path.display())]
+    ImportanceForeign {
+        /// The importance matrix.
+        path: PathBuf,
+        /// Its first entry.
+        name: String,
+    },
+    /// A block that is to be left out is not there.
+    #[error("block {block} cannot be pruned: the model has {n_blocks} blocks, counted from 0")]
+    NoSuchBlock {
+        /// The block.
+        block: u32,
+        /// Blocks of the model.
+        n_blocks: u32,
+    },
+    /// Every block would be left out.
+    #[error("pruning would leave no block of the model")]
+    NothingLeft,
+    /// No choice of types is small enough.
+    #[error("no choice of types takes at most {budget} bytes: the smallest takes {smallest}")]
+    TargetTooSmall {
+        /// Bytes that were asked for.
+        budget: u64,
+        /// Bytes of the smallest choice.
+        smallest: u64,
+    },
+    /// A target for the size, of a model that has nothing to choose.
+    #[error("there is no tensor whose type could be chosen")]
+    NothingToChoose,
     /// A tensor had to take another type although fallbacks were forbidden.
-    #[error("{} tensors have rows that do not fit the recipe (the first is {:?})", .tensors.len(), .tensors.first().map_or("", String::as_str))]
+    #[error("rows do not fit the recipe, of {}", listed(.tensors))]
     FallbackForbidden {
         /// All tensors concerned.
         tensors: Vec<String>,
     },
+}
+
+/// Names of tensors that an error lists at most.
+const N_NAMES: usize = 20;
+
+/// How many tensors, and their names.
+fn listed(tensors: &[String]) -> String {
+    let plural = if tensors.len() == 1 { "" } else { "s" };
+    let names: Vec<&str> = tensors.iter().take(N_NAMES).map(String::as_str).collect();
+    let more = match tensors.len().saturating_sub(N_NAMES) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!(
+        "{} tensor{plural}: {}{more}",
+        tensors.len(),
+        names.join(", ")
+    )
 }
 
 impl ConvertError {
@@ -445,14 +495,20 @@ impl ConvertError {
                 "quantize the F16, BF16 or F32 file again; `--allow-requantize` accepts the added loss"
             }
             ConvertError::ImportanceRequired { .. } => {
-                "choose a recipe of more bits: importance matrices are not read yet"
+                "give `--imatrix FILE`, made with text through this model; or choose a recipe of more bits"
             }
-            ConvertError::ImportanceLength { .. } => {
-                "the importance matrix was made with another model"
+            ConvertError::ImportanceLength { .. } | ConvertError::ImportanceForeign { .. } => {
+                "the importance matrix was made with another model; make one with this model"
             }
-            ConvertError::ImportanceNotFinite { .. } => "make the importance matrix again",
+            ConvertError::ImportanceEmpty { .. } => {
+                "the parts of names given to --include-weights or --exclude-weights leave nothing; leave them out"
+            }
+            ConvertError::NoSuchBlock { .. } => "`gristmill inspect` shows the blocks of a model",
+            ConvertError::TargetTooSmall { .. } => {
+                "ask for more; types of fewer bits are tried only with an importance matrix (`--imatrix`)"
+            }
             ConvertError::FallbackForbidden { .. } => {
-                "leave out the strict flag, or choose a recipe with smaller blocks"
+                "leave out --strict, or choose a recipe with smaller blocks"
             }
             ConvertError::Quant {
                 source: QuantError::NonFinite { .. },

@@ -8,6 +8,15 @@ use gristmill_quant::TensorType;
 pub enum Event<'a> {
     /// Something that is probably not what the user wants.
     Warning(&'a str),
+    /// What the types cost the next tensor is measured, before the plan stands.
+    Measuring {
+        /// Its number among those that are measured, from 0.
+        index: usize,
+        /// How many are measured.
+        n_tensors: usize,
+        /// Name in GGUF.
+        name: &'a str,
+    },
     /// The plan stands; writing begins.
     Start {
         /// Tensors to write.

@@ -1,6 +1,5 @@
 //! What a conversion or a quantization did, in lines: what the commands print is what the chain logs.
 
-use crate::quantize::QuantizeReport;
 use crate::{ConvertReport, Event};
 use std::path::PathBuf;
 
@@ -59,42 +58,14 @@ impl ConvertReport {
     }
 }
 
-impl QuantizeReport {
-    /// Sizes before and after, and how many tensors took another type than the recipe's.
-    pub fn lines(&self) -> Vec<String> {
-        let size = |what, bytes: u64, bits: f64| {
-            let mebibytes = bytes as f64 / f64::from(1 << 20);
-            format!("{what} size: {mebibytes:.2} MiB ({bits:.2} bits per weight)")
-        };
-        let mut lines = vec![
-            size("model", self.source_bytes(), self.source_bits_per_weight()),
-            size("quant", self.bytes(), self.bits_per_weight()),
-        ];
-        let n_fallbacks = self.fallbacks().count();
-        if n_fallbacks > 0 {
-            let n_tensors = self.tensors.len();
-            lines.push(format!(
-                "warning: {n_fallbacks} of {n_tensors} tensors fell back to another type"
-            ));
-        }
-        lines
-    }
-
-    /// A line for each file that was written, or would be.
-    pub fn outputs(&self) -> Vec<String> {
-        let line = |(path, n_tensors, bytes): &(PathBuf, usize, u64)| {
-            let (done, path, recipe) = (done(self.dry_run), path.display(), self.recipe);
-            format!("{done} {path}: {recipe}, {n_tensors} tensors, {bytes} bytes")
-        };
-        self.files.iter().map(line).collect()
-    }
-}
-
 impl Event<'_> {
     /// The event as a line of a log: warnings and tensors, of which the run has `n_tensors`.
     pub fn line(&self, n_tensors: usize) -> Option<String> {
         match self {
             Event::Warning(text) => Some(format!("warning: {text}")),
+            Event::Measuring { n_tensors, .. } => {
+                Some(format!("measuring what types cost {n_tensors} tensors"))
+            }
             Event::Tensor {
                 index,
                 name,
@@ -112,7 +83,7 @@ impl Event<'_> {
     }
 }
 
-fn done(dry_run: bool) -> &'static str {
+pub(crate) fn done(dry_run: bool) -> &'static str {
     match dry_run {
         true => "would write",
         false => "wrote",

@@ -29,6 +29,7 @@ pub use isa::{Isa, isa, select_isa};
 pub use matmul::{MatrixProduct, matmul, matmul_many, supports};
 pub use pool::{MAX_THREADS, Pool, n_threads};
 pub use split::{RowTile, for_each_chunk, for_each_row_tile};
+pub use table::isas_with_product;
 pub use vector::*;
 
 #[cfg(test)]

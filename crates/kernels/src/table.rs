@@ -64,6 +64,21 @@ impl Product<'_> {
     }
 }
 
+/// Names of the instruction sets that have a kernel of their own for products with weights of a type, in this build
+/// (whether or not this machine has them). Elsewhere the plain kernel does the work.
+pub fn isas_with_product(ty: TensorType) -> Vec<&'static str> {
+    let mut isas = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    if crate::avx2::KERNELS
+        .products
+        .iter()
+        .any(|kernel| kernel.ty == ty)
+    {
+        isas.push(Isa::Avx2.name());
+    }
+    isas
+}
+
 /// The kernels of an instruction set that this machine supports.
 pub(crate) fn kernels_of(isa: Isa) -> &'static Kernels {
     match isa {

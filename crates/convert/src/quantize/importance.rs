@@ -1,65 +1,267 @@
 //! How much each column of a tensor matters.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
+use gristmill_gguf::{Imatrix, Text, Value};
+use gristmill_quant::TensorType;
+
+use super::pruning::Pruning;
 use crate::error::{ConvertError, Result};
-use crate::recipe::{SourceTensor, TensorKind};
+use crate::recipe::{Plan, SourceTensor, TensorKind};
 
-/// Weights for the columns of tensors, by tensor name: `row_len` values for each stacked matrix.
-#[derive(Clone, Debug, Default)]
+/// Bytes that the reference keeps of a name of a file or text in the metadata.
+const NAME_BYTES: usize = 127;
+
+/// An importance matrix and the file it comes from: weights for the columns of tensors.
+#[derive(Clone, Debug)]
 pub struct Importance {
-    entries: HashMap<String, Vec<f32>>,
+    path: PathBuf,
+    imatrix: Imatrix,
+    /// Entries that were chosen, for the metadata.
+    n_entries: usize,
+}
+
+/// Which entries of an importance matrix are used, by parts of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ImportanceFilter {
+    /// All.
+    #[default]
+    All,
+    /// Those that have one of the parts in their name.
+    Including(Vec<String>),
+    /// Those that have none of them.
+    Excluding(Vec<String>),
+}
+
+impl ImportanceFilter {
+    fn takes(&self, name: &str) -> bool {
+        let any = |parts: &[String]| parts.iter().any(|part| name.contains(part.as_str()));
+        match self {
+            ImportanceFilter::All => true,
+            ImportanceFilter::Including(parts) => any(parts),
+            ImportanceFilter::Excluding(parts) => !any(parts),
+        }
+    }
 }
 
 impl Importance {
-    /// Takes the weights of each tensor.
+    /// Reads a file of either form.
     ///
     /// # Errors
-    /// [`ConvertError::ImportanceNotFinite`].
-    pub fn new(entries: impl IntoIterator<Item = (String, Vec<f32>)>) -> Result<Self> {
-        let entries: HashMap<_, _> = entries.into_iter().collect();
-        // The first by name, so that the message does not depend on a hash.
-        let bad = entries
-            .iter()
-            .filter(|(_, values)| values.iter().any(|value| !value.is_finite()));
-        match bad.map(|(name, _)| name).min() {
-            Some(tensor) => Err(ConvertError::ImportanceNotFinite {
-                tensor: tensor.clone(),
-            }),
-            None => Ok(Importance { entries }),
+    /// Those of [`Imatrix::open`]; [`ConvertError::ImportanceEmpty`] where the filter leaves nothing.
+    pub fn open(path: &Path, filter: &ImportanceFilter) -> Result<Self> {
+        let mut imatrix = Imatrix::open(path)?;
+        imatrix.retain(|name| filter.takes(name));
+        if imatrix.is_empty() {
+            return Err(ConvertError::ImportanceEmpty {
+                path: path.to_owned(),
+            });
+        }
+        Ok(Self::new(path, imatrix))
+    }
+
+    /// Takes what was read; `path` is for messages and the metadata.
+    pub fn new(path: impl Into<PathBuf>, imatrix: Imatrix) -> Self {
+        Importance {
+            path: path.into(),
+            n_entries: imatrix.len(),
+            imatrix,
         }
     }
 
     /// Number of tensors with weights.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.imatrix.len()
     }
 
     /// Whether no tensor has weights.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.imatrix.is_empty()
     }
 
-    /// The weights of a tensor, `None` where there are none.
+    /// The tensors with weights, by name.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.imatrix.iter().map(|(name, _)| name)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The same with other names for tensors; those without one are left out.
+    pub(super) fn renamed(&self, rename: impl Fn(&str) -> Option<String>) -> Importance {
+        let mut imatrix = Imatrix::default();
+        imatrix.datasets.clone_from(&self.imatrix.datasets);
+        imatrix.n_chunks = self.imatrix.n_chunks;
+        imatrix.chunk_size = self.imatrix.chunk_size;
+        for (name, entry) in self.imatrix.iter() {
+            if let Some(name) = rename(name) {
+                imatrix.insert(name, entry.clone());
+            }
+        }
+        Importance {
+            path: self.path.clone(),
+            imatrix,
+            n_entries: self.n_entries,
+        }
+    }
+
+    /// Whether a tensor has weights.
     ///
     /// # Errors
     /// [`ConvertError::ImportanceLength`], except for a token embedding, which old files hold in another form.
-    pub(super) fn of(&self, tensor: &SourceTensor) -> Result<Option<&[f32]>> {
-        let Some(values) = self.entries.get(&tensor.name) else {
-            return Ok(None);
+    pub(super) fn covers(&self, tensor: &SourceTensor) -> Result<bool> {
+        let Some(entry) = self.imatrix.get(&tensor.name) else {
+            return Ok(false);
         };
         let row_len = tensor.dims.first().copied().unwrap_or(0);
         let expected = row_len.saturating_mul(tensor.dims.get(2).copied().unwrap_or(1));
-        if values.len() as u64 == expected {
-            return Ok(Some(values));
+        let found = entry.sums().len();
+        if found as u64 == expected {
+            return Ok(true);
         }
         match TensorKind::of(&tensor.name) {
-            TensorKind::TokenEmbedding => Ok(None),
+            TensorKind::TokenEmbedding => Ok(false),
             _ => Err(ConvertError::ImportanceLength {
+                path: self.path.clone(),
                 tensor: tensor.name.clone(),
                 expected,
-                found: values.len(),
+                found,
             }),
         }
     }
+
+    /// The weights of a tensor that is to get a type, `row_len` for each stacked matrix; `None` where there are none.
+    ///
+    /// Columns that no text ever used would weigh nothing. Where that holds for all columns of a block, its search for
+    /// a scale would divide by nothing, so such a block counts all its columns alike.
+    pub(super) fn weights(
+        &self,
+        tensor: &SourceTensor,
+        ty: TensorType,
+    ) -> Result<Option<Vec<f32>>> {
+        if !self.covers(tensor)? {
+            return Ok(None);
+        }
+        let row_len = tensor.dims.first().copied().unwrap_or(0);
+        let Some(mut weights) = self.imatrix.get(&tensor.name).map(|entry| entry.weights()) else {
+            return Ok(None);
+        };
+        // The length was compared with it, so it fits.
+        for row in weights.chunks_mut((row_len as usize).max(1)) {
+            for block in row.chunks_mut(ty.block_len()) {
+                if block.iter().all(|weight| *weight == 0.0) {
+                    block.fill(1.0);
+                }
+            }
+        }
+        Ok(Some(weights))
+    }
+
+    /// The entries that the result tells of the matrix, as the reference writes them.
+    pub(super) fn metadata(&self) -> Vec<(String, Value)> {
+        let cut = |bytes: &[u8]| {
+            Value::String(Text::from_bytes(
+                bytes[..bytes.len().min(NAME_BYTES)].to_vec(),
+            ))
+        };
+        let number = |n: usize| Value::U32(u32::try_from(n).unwrap_or(u32::MAX));
+        let mut entries = vec![(
+            "quantize.imatrix.file".to_owned(),
+            cut(self.path.as_os_str().as_encoded_bytes()),
+        )];
+        if let Some(dataset) = self.imatrix.datasets.first() {
+            let key = "quantize.imatrix.dataset".to_owned();
+            entries.push((key, cut(dataset.as_bytes())));
+        }
+        let key = "quantize.imatrix.entries_count".to_owned();
+        entries.push((key, number(self.n_entries)));
+        if self.imatrix.n_chunks > 0 {
+            let key = "quantize.imatrix.chunks_count".to_owned();
+            entries.push((key, Value::U32(self.imatrix.n_chunks)));
+        }
+        entries
+    }
+
+    /// What does not fit between matrix and model without being wrong.
+    ///
+    /// # Errors
+    /// [`ConvertError::ImportanceForeign`] where no entry belongs to the model.
+    pub(super) fn check_names(&self, sources: &[SourceTensor], plan: &Plan) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        let names: HashSet<&str> = sources.iter().map(|tensor| &*tensor.name).collect();
+        let foreign: Vec<&str> = self
+            .imatrix
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| !names.contains(name))
+            .collect();
+        if foreign.len() == self.imatrix.len() {
+            return Err(ConvertError::ImportanceForeign {
+                path: self.path.clone(),
+                name: foreign.first().copied().unwrap_or_default().to_owned(),
+            });
+        }
+        if let Some(first) = foreign.first() {
+            warnings.push(format!(
+                "{} of {} entries of the importance matrix belong to no tensor of the model (the first is {first:?})",
+                foreign.len(),
+                self.imatrix.len()
+            ));
+        }
+        let quantized = sources
+            .iter()
+            .zip(&plan.tensors)
+            .filter(|(tensor, planned)| tensor.ty != planned.ty && planned.ty.is_quantized())
+            .map(|(tensor, _)| tensor);
+        let mut uncovered = Vec::new();
+        let (mut n_unseen, mut first_unseen) = (0, None);
+        for tensor in quantized {
+            let is_end = matches!(
+                TensorKind::of(&tensor.name),
+                TensorKind::TokenEmbedding | TensorKind::Output
+            );
+            match self.imatrix.get(&tensor.name) {
+                // Collectors leave these two out unless they are asked for them.
+                None if is_end => {}
+                None => uncovered.push(&*tensor.name),
+                Some(entry) if entry.n_unseen() > 0 => {
+                    n_unseen += entry.n_unseen();
+                    first_unseen.get_or_insert((
+                        &*tensor.name,
+                        entry.n_unseen(),
+                        entry.counts().len(),
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(first) = uncovered.first() {
+            warnings.push(format!(
+                "{} tensors have no importance data and are quantized without (the first is {first:?})",
+                uncovered.len()
+            ));
+        }
+        if let Some((name, n, of)) = first_unseen {
+            warnings.push(format!(
+                "{n_unseen} matrices saw no text and are quantized with equal weights (the first: {n} of {of} of {name:?})"
+            ));
+        }
+        Ok(warnings)
+    }
+}
+
+/// The importance matrix under the names that tensors have in the result.
+pub(super) fn under_new_names<'a>(
+    importance: Option<&'a Importance>,
+    pruning: Option<&Pruning>,
+) -> Option<Cow<'a, Importance>> {
+    let importance = importance.filter(|importance| !importance.is_empty())?;
+    Some(match pruning {
+        Some(pruning) => Cow::Owned(importance.renamed(|name| pruning.rename(name))),
+        None => Cow::Borrowed(importance),
+    })
 }

@@ -16,17 +16,23 @@ pub fn quantized_metadata(
 ) -> Metadata {
     let mut metadata = source.clone();
     metadata.retain(|key, _| !matches!(key, "split.no" | "split.count" | "split.tensors.count"));
-    let mut append = |key: &str, value: Value| {
-        metadata.remove(key);
-        metadata.set(key, value);
-    };
-    append("general.quantization_version", QUANTIZATION_VERSION.into());
+    append(
+        &mut metadata,
+        "general.quantization_version",
+        QUANTIZATION_VERSION.into(),
+    );
     let kept = || source.get("general.file_type").cloned();
     if let Some(value) = file_type.map(Value::from).or_else(kept) {
-        append("general.file_type", value);
+        append(&mut metadata, "general.file_type", value);
     }
     for (key, value) in more {
-        append(key, value.clone());
+        append(&mut metadata, key, value.clone());
     }
     metadata
+}
+
+/// Sets an entry at the end.
+pub(super) fn append(metadata: &mut Metadata, key: &str, value: Value) {
+    metadata.remove(key);
+    metadata.set(key, value);
 }

@@ -1,34 +1,43 @@
 //! A GGUF file becomes a smaller one.
 //!
 //! The source is mapped, a type is planned for every tensor, and rows stream through: decode a slab, encode it on
-//! all threads, write it. Memory does not grow with the model, and the bytes depend neither on the number of
-//! threads nor on the size of a slab.
+//! all threads, write it, give the source's pages back. Memory does not grow with the model, and the bytes depend neither
+//! on the number of threads nor on the size of a slab.
 
 mod description;
 mod importance;
+mod job;
 mod metadata;
+mod pruning;
+mod quality;
 mod report;
 mod rows;
+mod sink;
+mod summary;
+mod target;
 
 use std::path::PathBuf;
 
 use gristmill_gguf::{
-    Metadata, Model, ShardKeys, ShardPlan, ShardWriter, TensorPlan, TensorView, Value,
-    WriteOptions, check_target, shard_file_name,
+    Metadata, Model, ShardKeys, ShardPlan, TensorPlan, TensorView, Value, WriteOptions,
+    check_target, shard_file_name,
 };
 use gristmill_kernels::Pool;
-use gristmill_quant::TensorType;
 
 use crate::error::{ConvertError, Result};
 use crate::progress::{Event, Progress};
-use crate::recipe::{Plan, PlanOptions, PlannedTensor, Recipe, SourceTensor, plan, sort_tensors};
+use crate::recipe::{Plan, PlanOptions, PlannedTensor, Recipe, SourceTensor};
+use job::Job;
+use sink::Sink;
 
-pub use importance::Importance;
+pub use importance::{Importance, ImportanceFilter};
 pub(crate) use metadata::QUANTIZATION_VERSION;
 pub use metadata::quantized_metadata;
-pub use report::{QuantizeReport, QuantizedTensor};
+pub use quality::Quality;
+pub use report::{Fallbacks, QuantizeReport, QuantizedTensor};
 pub(crate) use rows::{CHUNK_ELEMENTS, in_chunks, in_kernel, in_tensor, row_bytes, validate};
 pub use rows::{RowEncoder, Rows};
+pub use target::Target;
 
 /// Bytes of a slab of decoded rows.
 const SLAB_BYTES: usize = 16 << 20;
@@ -40,8 +49,10 @@ pub struct QuantizeOptions {
     pub input: PathBuf,
     /// The file to write.
     pub output: PathBuf,
-    /// The recipe; `None` copies every tensor as it is.
+    /// The recipe; `None` copies every tensor as it is, unless there is a target.
     pub recipe: Option<&'static Recipe>,
+    /// Choose types for a size, in place of a recipe.
+    pub target: Option<Target>,
     /// What bends the recipe. `copy` and `has_importance` are set by what this struct holds.
     pub plan: PlanOptions,
     /// How much columns matter.
@@ -52,6 +63,12 @@ pub struct QuantizeOptions {
     pub forbid_fallback: bool,
     /// Entries to set, after everything else.
     pub metadata: Vec<(String, Value)>,
+    /// Blocks to leave out, by number.
+    pub prune_blocks: Vec<u32>,
+    /// Measure what every tensor loses.
+    pub measure: bool,
+    /// Leave what is done when the run is cut short, and go on there when it is repeated.
+    pub resume: bool,
     /// Plan everything, write nothing.
     pub dry_run: bool,
     /// Write a shard for each shard of the source; `output` is then the beginning of their names.
@@ -77,11 +94,15 @@ impl QuantizeOptions {
             input: input.into(),
             output: output.into(),
             recipe: Some(recipe),
+            target: None,
             plan: PlanOptions::default(),
             importance: None,
             allow_requantize: false,
             forbid_fallback: false,
             metadata: Vec::new(),
+            prune_blocks: Vec::new(),
+            measure: false,
+            resume: false,
             dry_run: false,
             keep_split: false,
             force: false,
@@ -91,12 +112,9 @@ impl QuantizeOptions {
         }
     }
 
-    fn plan_options(&self) -> PlanOptions {
-        PlanOptions {
-            copy: self.plan.copy || self.recipe.is_none(),
-            has_importance: self.importance.is_some(),
-            ..self.plan.clone()
-        }
+    /// The pool that encodes and measures.
+    fn pool(&self) -> Pool {
+        Pool::new(gristmill_kernels::n_threads(self.n_threads))
     }
 }
 
@@ -111,40 +129,15 @@ pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Qua
 fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<QuantizeReport> {
     let model = Model::open(&options.input)?;
     model.require_weights()?;
-    let mut views: Vec<TensorView<'_>> = model.views().collect();
-    if options.keep_split {
-        // As the data lies in the files; the counters of recipes follow.
-        views.sort_by_key(|view| (view.shard, view.offset));
-    } else {
-        sort_tensors(&mut views, |view| &view.info.name);
-    }
-    let sources: Vec<SourceTensor> = views.iter().map(source).collect();
-    let file_type = options.recipe.map(|recipe| recipe.id);
-    let metadata = quantized_metadata(model.metadata(), file_type, &options.metadata);
-    // As the reference: what is set counts already for the mix.
-    let facts = description::check(model.path(), &metadata)?;
-    let plan = match options.recipe {
-        Some(recipe) => plan(recipe, &facts, &sources, &options.plan_options())?,
-        None => copy_plan(&sources),
-    };
-    let mut report = QuantizeReport::new(options, &sources, &plan)?;
-    check(options, &sources, &plan, &mut report)?;
+    let job = Job::of(options, &model, progress)?;
+    let (sources, plan) = (&job.sources, &job.plan);
+    let mut report = QuantizeReport::new(options, job.recipe_name(), sources, plan)?;
+    check(&job, &mut report)?;
     for warning in &report.warnings {
         progress(Event::Warning(warning));
     }
-    let layout: Vec<TensorPlan> = sources.iter().zip(&plan.tensors).map(layout).collect();
-    let write_options = WriteOptions {
-        force: options.force,
-        inputs: model
-            .shards()
-            .iter()
-            .map(|shard| shard.path().to_owned())
-            .collect(),
-        pad_head: options.keep_split && model.shards().len() > 1,
-        reserve: options.reserve,
-        ..WriteOptions::default()
-    };
-    let files = files(options, &model, &views, metadata, layout)?;
+    let write_options = job.write_options();
+    let files = job.files(plan)?;
     for (number, file) in files.iter().enumerate() {
         let file_options = write_options.of_file(number);
         // Where nothing is written, too: a plan that could not be carried out is none.
@@ -158,78 +151,22 @@ fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Q
     if options.dry_run {
         return Ok(report);
     }
-    let mut writer = ShardWriter::create(files, &write_options)?;
+    let description = options
+        .resume
+        .then(|| sink::description(options, &model, sources, plan));
+    let mut sink = Sink::open(files, &write_options, description.as_deref())?;
     progress(Event::Start {
-        n_tensors: views.len(),
+        n_tensors: sources.len(),
         bytes: report.bytes(),
     });
-    write(options, &views, &sources, &plan, &mut writer, progress)?;
-    writer.finish()?;
+    write(&job, &mut sink, &mut report, progress)?;
+    sink.finish()?;
     Ok(report)
 }
 
-/// The file to write, or one for each shard of the source.
-fn files(
-    options: &QuantizeOptions,
-    model: &Model,
-    views: &[TensorView<'_>],
-    metadata: Metadata,
-    layout: Vec<TensorPlan>,
-) -> Result<Vec<ShardPlan>> {
-    let prefix = &options.output;
-    if !options.keep_split {
-        return Ok(ShardPlan::single(prefix, metadata, layout));
-    }
-    let n_shards = model.shards().len();
-    if n_shards == 1 {
-        // As the reference: the name of a shard, and no entries that say so.
-        let name = prefix.file_name().unwrap_or_default().to_string_lossy();
-        let path = prefix.with_file_name(shard_file_name(&name, 1, 1));
-        return Ok(ShardPlan::single(&path, metadata, layout));
-    }
-    let start = |shard| views.partition_point(|view| view.shard < shard);
-    let shards: Vec<_> = (0..n_shards)
-        .map(|shard| start(shard)..start(shard + 1))
-        .collect();
-    let keys = ShardKeys::CountBeforeTensors;
-    Ok(ShardPlan::set(prefix, &metadata, &layout, &shards, keys)?)
-}
-
-fn source(view: &TensorView<'_>) -> SourceTensor {
-    SourceTensor {
-        name: view.info.name.clone(),
-        dims: view.info.dims.clone(),
-        ty: view.info.ty,
-    }
-}
-
-fn layout((tensor, planned): (&SourceTensor, &PlannedTensor)) -> TensorPlan {
-    TensorPlan {
-        name: tensor.name.clone(),
-        dims: tensor.written_dims().to_vec(),
-        ty: planned.ty,
-    }
-}
-
-fn copy_plan(sources: &[SourceTensor]) -> Plan {
-    let kept = |tensor: &SourceTensor| PlannedTensor {
-        ty: tensor.ty,
-        fallback_from: None,
-        needs_importance: false,
-    };
-    Plan {
-        tensors: sources.iter().map(kept).collect(),
-        unused_overrides: Vec::new(),
-    }
-}
-
 /// Everything that can be refused before a byte is written, and what is only worth a warning.
-fn check(
-    options: &QuantizeOptions,
-    sources: &[SourceTensor],
-    plan: &Plan,
-    report: &mut QuantizeReport,
-) -> Result<()> {
+fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
+    let (options, sources, plan) = (job.options, &job.sources, &job.plan);
     let changed = sources
         .iter()
         .zip(&plan.tensors)
@@ -249,7 +186,12 @@ fn check(
             tensor.name, tensor.ty
         ));
     }
-    match check_types(sources, plan, options.importance.as_ref()) {
+    if let Some(importance) = job.importance.as_deref() {
+        report
+            .warnings
+            .extend(importance.check_names(sources, plan)?);
+    }
+    match check_types(sources, plan, job.importance.as_deref()) {
         Err(error @ ConvertError::ImportanceRequired { .. }) if options.dry_run => {
             report.warnings.push(error.to_string());
         }
@@ -279,8 +221,8 @@ pub(crate) fn check_types(
     };
     let mut coarse = Vec::new();
     for (tensor, planned) in changed() {
-        let found = importance.map(|importance| importance.of(tensor));
-        if found.transpose()?.flatten().is_none() && planned.needs_importance {
+        let covered = importance.map(|importance| importance.covers(tensor));
+        if !covered.transpose()?.unwrap_or(false) && planned.needs_importance {
             coarse.push(tensor.name.clone());
         }
     }
@@ -306,92 +248,67 @@ pub(crate) fn check_types(
     Ok(())
 }
 
-/// One line for each tensor that gets another type because of its row length.
+/// One line for each reason for which tensors get another type than the recipe wants.
 pub(crate) fn fallback_notes(sources: &[SourceTensor], plan: &Plan) -> Vec<String> {
-    let notes = sources
+    let fallbacks = sources
         .iter()
         .zip(&plan.tensors)
         .filter_map(|(tensor, planned)| {
-            let wanted = planned.fallback_from?;
-            let row_len = tensor.dims.first()?;
-            Some(format!(
-                "{}: rows of {row_len} elements do not divide into {wanted} blocks; {} instead",
-                tensor.name, planned.ty
+            Some((
+                &*tensor.name,
+                &*tensor.dims,
+                planned.fallback_from?,
+                planned.ty,
             ))
         });
-    notes.collect()
+    report::fallback_kinds(fallbacks)
+        .iter()
+        .map(Fallbacks::note)
+        .collect()
 }
 
 /// Writes the data of all tensors, in their order.
 fn write(
-    options: &QuantizeOptions,
-    views: &[TensorView<'_>],
-    sources: &[SourceTensor],
-    plan: &Plan,
-    writer: &mut ShardWriter,
+    job: &Job<'_>,
+    sink: &mut Sink,
+    report: &mut QuantizeReport,
     progress: Progress<'_>,
 ) -> Result<()> {
-    let pool = Pool::new(gristmill_kernels::n_threads(options.n_threads));
-    let slab_bytes = if options.slab_bytes == 0 {
-        SLAB_BYTES
-    } else {
-        options.slab_bytes
+    let options = job.options;
+    let pool = options.pool();
+    let slab_bytes = match options.slab_bytes {
+        0 => SLAB_BYTES,
+        bytes => bytes,
     };
     let mut encoder = RowEncoder::new(&pool, slab_bytes);
-    for (index, ((view, tensor), planned)) in
-        views.iter().zip(sources).zip(&plan.tensors).enumerate()
-    {
+    if options.measure {
+        encoder.measure();
+    }
+    let done = sink.done();
+    report.n_resumed = done.len();
+    for (index, tensor) in job.sources.iter().enumerate() {
+        let ty = job.plan.tensors[index].ty;
         progress(Event::Tensor {
             index,
             name: &tensor.name,
             dims: &tensor.dims,
             from: tensor.ty.name(),
-            to: planned.ty,
+            to: ty,
         });
-        let mut write = |bytes: &[u8]| {
-            writer.write(bytes)?;
-            progress(Event::Written {
-                bytes: bytes.len() as u64,
-            });
-            Ok(())
-        };
-        if view.data.is_empty() {
-            write(&[])?;
-        } else if tensor.ty == planned.ty {
-            encoder.copy(&tensor.name, tensor.ty, view.data, write)?;
-        } else {
-            let importance = options
-                .importance
-                .as_ref()
-                .map(|importance| importance.of(tensor))
-                .transpose()?;
-            let rows = rows(tensor, planned.ty, importance.flatten())?;
-            encoder.encode(&rows, view.data, write)?;
+        if let Some(quality) = done.get(index) {
+            report.tensors[index].quality = *quality;
+            let bytes = report.tensors[index].bytes;
+            progress(Event::Written { bytes });
+            continue;
         }
+        if tensor.ty == ty {
+            job.copy(index, &mut encoder, sink, progress)?;
+        } else {
+            job.encode(index, &mut encoder, sink, progress)?;
+        }
+        let quality = encoder.take_quality();
+        report.tensors[index].quality = quality;
+        sink.finish_tensor(quality)?;
     }
     Ok(())
-}
-
-fn rows<'a>(
-    tensor: &'a SourceTensor,
-    to: TensorType,
-    importance: Option<&'a [f32]>,
-) -> Result<Rows<'a>> {
-    let dim = |index: usize| {
-        let dim = tensor.dims.get(index).copied().unwrap_or(1);
-        let overflow = gristmill_quant::QuantError::Overflow { ty: to, n: dim };
-        usize::try_from(dim).map_err(|_| ConvertError::Quant {
-            tensor: tensor.name.clone(),
-            source: overflow,
-        })
-    };
-    Ok(Rows {
-        tensor: &tensor.name,
-        from: tensor.ty,
-        to,
-        first_row: 0,
-        row_len: dim(0)?,
-        rows_per_matrix: dim(1)?,
-        importance,
-    })
 }

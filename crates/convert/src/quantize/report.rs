@@ -6,12 +6,22 @@ use std::path::PathBuf;
 use gristmill_gguf::tensor_bytes;
 use gristmill_quant::{QuantError, TensorType};
 
-use super::QuantizeOptions;
+use super::{Quality, QuantizeOptions, Target};
 use crate::error::{ConvertError, Result};
 use crate::recipe::{Plan, SourceTensor};
 
+/// Types of blocks that older programs do not read.
+const NEWEST: &[TensorType] = &[
+    gristmill_quant::TQ1_0,
+    gristmill_quant::TQ2_0,
+    gristmill_quant::MXFP4,
+    gristmill_quant::NVFP4,
+    gristmill_quant::Q1_0,
+    gristmill_quant::Q2_0,
+];
+
 /// One tensor of the result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct QuantizedTensor {
     /// Its name.
     pub name: String,
@@ -27,6 +37,23 @@ pub struct QuantizedTensor {
     pub bytes: u64,
     /// The type that the recipe wanted but the row length did not allow.
     pub fallback_from: Option<TensorType>,
+    /// What it lost, where that was measured.
+    pub quality: Option<Quality>,
+}
+
+/// Tensors that took another type for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallbacks<'a> {
+    /// The type that the recipe wanted.
+    pub wanted: TensorType,
+    /// The type that they got.
+    pub got: TensorType,
+    /// Elements per row.
+    pub row_len: u64,
+    /// Their names.
+    pub tensors: Vec<&'a str>,
+    /// Their weights.
+    pub n_elements: u64,
 }
 
 /// What a quantization did, or would do.
@@ -36,8 +63,12 @@ pub struct QuantizeReport {
     pub path: PathBuf,
     /// The files of the output, with tensors and bytes of each.
     pub files: Vec<(PathBuf, usize, u64)>,
-    /// The recipe's name; `COPY` without one.
+    /// The recipe's name; `COPY` without one. Where types were chosen for a size, the one that the file is named after.
     pub recipe: &'static str,
+    /// The size that types were chosen for.
+    pub target: Option<Target>,
+    /// Tensors that were found done from an earlier run.
+    pub n_resumed: usize,
     /// Whether nothing was written.
     pub dry_run: bool,
     /// In the order of the file.
@@ -53,6 +84,7 @@ pub struct QuantizeReport {
 impl QuantizeReport {
     pub(super) fn new(
         options: &QuantizeOptions,
+        recipe: &'static str,
         sources: &[SourceTensor],
         plan: &Plan,
     ) -> Result<Self> {
@@ -68,6 +100,7 @@ impl QuantizeReport {
                     source_bytes: size(tensor, tensor.ty)?,
                     bytes: size(tensor, planned.ty)?,
                     fallback_from: planned.fallback_from,
+                    quality: None,
                 })
             })
             .collect();
@@ -80,7 +113,9 @@ impl QuantizeReport {
         let mut report = QuantizeReport {
             path: options.output.clone(),
             files: Vec::new(),
-            recipe: options.recipe.map_or("COPY", |recipe| recipe.name),
+            recipe,
+            target: options.target,
+            n_resumed: 0,
             dry_run: options.dry_run,
             tensors: tensors?,
             n_elements: sources.iter().map(elements).fold(0, u64::saturating_add),
@@ -93,7 +128,12 @@ impl QuantizeReport {
                 .warnings
                 .push(format!("the override `{pattern}` found no tensor"));
         }
-        report.warnings.extend(super::fallback_notes(sources, plan));
+        let notes = report
+            .fallback_kinds()
+            .iter()
+            .map(Fallbacks::note)
+            .collect::<Vec<_>>();
+        report.warnings.extend(notes);
         Ok(report)
     }
 
@@ -102,6 +142,37 @@ impl QuantizeReport {
         self.tensors
             .iter()
             .filter(|tensor| tensor.fallback_from.is_some())
+    }
+
+    /// The same, together where the reason is the same, in the order of the first of each.
+    pub fn fallback_kinds(&self) -> Vec<Fallbacks<'_>> {
+        fallback_kinds(self.tensors.iter().filter_map(|tensor| {
+            Some((
+                &*tensor.name,
+                &*tensor.dims,
+                tensor.fallback_from?,
+                tensor.to,
+            ))
+        }))
+    }
+
+    /// The types in the result that older programs do not read, with the names of the instruction sets that this program
+    /// has a kernel of its own for (none: the plain one works everywhere, slowly).
+    pub fn newest_formats(&self) -> Vec<(TensorType, Vec<&'static str>)> {
+        let used = NEWEST.iter().filter(|ty| {
+            let is_used = |tensor: &QuantizedTensor| tensor.to == **ty;
+            self.tensors.iter().any(is_used)
+        });
+        used.map(|&ty| (ty, gristmill_kernels::isas_with_product(ty)))
+            .collect()
+    }
+
+    /// What all tensors lost together, where that was measured; tensors that were copied lost nothing.
+    pub fn quality(&self) -> Option<Quality> {
+        let mut measured = self.tensors.iter().filter_map(|tensor| tensor.quality);
+        let mut sum = measured.next()?;
+        measured.for_each(|quality| sum.add(&quality));
+        Some(sum)
     }
 
     /// Bytes of tensor data in the source.
@@ -138,6 +209,48 @@ impl QuantizeReport {
             *entry = (entry.0 + 1, entry.1.saturating_add(tensor.bytes));
         }
         histogram
+    }
+}
+
+/// Groups tensors (name, dimensions, type wanted, type given) by what happened to them.
+pub(super) fn fallback_kinds<'a>(
+    tensors: impl Iterator<Item = (&'a str, &'a [u64], TensorType, TensorType)>,
+) -> Vec<Fallbacks<'a>> {
+    let mut kinds: Vec<Fallbacks<'a>> = Vec::new();
+    for (name, dims, wanted, got) in tensors {
+        let row_len = dims.first().copied().unwrap_or(0);
+        let same =
+            |kind: &Fallbacks<'_>| (kind.wanted, kind.got, kind.row_len) == (wanted, got, row_len);
+        let index = kinds.iter().position(same).unwrap_or_else(|| {
+            kinds.push(Fallbacks {
+                wanted,
+                got,
+                row_len,
+                tensors: Vec::new(),
+                n_elements: 0,
+            });
+            kinds.len() - 1
+        });
+        let n_elements = dims.iter().fold(1, |n: u64, &dim| n.saturating_mul(dim));
+        kinds[index].tensors.push(name);
+        kinds[index].n_elements = kinds[index].n_elements.saturating_add(n_elements);
+    }
+    kinds
+}
+
+impl Fallbacks<'_> {
+    /// The reason and the tensors in one line.
+    pub(super) fn note(&self) -> String {
+        let (n, first) = (self.tensors.len(), self.tensors.first().unwrap_or(&""));
+        let what = if n == 1 {
+            format!("{first}:")
+        } else {
+            format!("{n} tensors (the first is {first}):")
+        };
+        format!(
+            "{what} rows of {} elements do not divide into {} blocks; {} instead",
+            self.row_len, self.wanted, self.got
+        )
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use gristmill_kernels::{KernelError, Pool, decode_row, encode_rows, for_each_chunk};
 use gristmill_quant::{QuantError, TensorType};
 
+use super::Quality;
 use crate::error::{ConvertError, Result};
 
 /// Elements that one thread takes at a time, about.
@@ -17,6 +18,8 @@ pub struct RowEncoder<'a> {
     /// Elements of a slab, about.
     slab_elements: usize,
     out: Vec<u8>,
+    /// What was lost since [`RowEncoder::take_quality`], where that is measured.
+    quality: Option<Quality>,
 }
 
 /// Rows of one tensor.
@@ -44,7 +47,23 @@ impl<'a> RowEncoder<'a> {
             pool,
             slab_elements: slab_bytes / 4,
             out: Vec::new(),
+            quality: None,
         }
+    }
+
+    /// Measures from now on what the encoded rows lose.
+    pub(super) fn measure(&mut self) {
+        self.quality = Some(Quality::default());
+    }
+
+    /// What was lost since the last call; none where it is not measured.
+    pub(super) fn take_quality(&mut self) -> Option<Quality> {
+        self.quality.as_mut().map(std::mem::take)
+    }
+
+    /// Rows of this length that make a slab.
+    pub(super) fn slab_rows(&self, row_len: usize) -> usize {
+        (self.slab_elements / row_len.max(1)).max(1)
     }
 
     /// Encodes all rows of `data` and hands them to `write`, a slab at a time, in order.
@@ -62,7 +81,7 @@ impl<'a> RowEncoder<'a> {
         if from_bytes == 0 {
             return Ok(());
         }
-        let slab_rows = (self.slab_elements / rows.row_len).max(1);
+        let slab_rows = self.slab_rows(rows.row_len);
         for (slab, data) in data.chunks(slab_rows * from_bytes).enumerate() {
             let n_rows = data.len() / from_bytes;
             self.out.resize(n_rows * to_bytes, 0);
@@ -73,6 +92,7 @@ impl<'a> RowEncoder<'a> {
                 rows.first_row + slab * slab_rows,
                 data,
                 &mut self.out,
+                self.quality.as_mut(),
             )?;
             write(&self.out)?;
         }
@@ -109,7 +129,7 @@ pub(crate) fn row_bytes(tensor: &str, ty: TensorType, row_len: usize) -> Result<
     usize::try_from(bytes).map_err(|_| in_tensor(tensor, QuantError::Overflow { ty, n }))
 }
 
-/// Encodes the rows of `data`, the first of which is row `first_row` of the tensor.
+/// Encodes the rows of `data`, the first of which is row `first_row` of the tensor, and adds what is lost to `quality`.
 fn encode_slab(
     pool: &Pool,
     rows: &Rows<'_>,
@@ -117,12 +137,60 @@ fn encode_slab(
     first_row: usize,
     data: &[u8],
     out: &mut [u8],
+    quality: Option<&mut Quality>,
 ) -> Result<()> {
+    // Of every row, with the number of the first: threads come in any order, and sums must not depend on it.
+    let lost = quality
+        .is_some()
+        .then(|| Mutex::new(Vec::<(usize, Vec<Quality>)>::new()));
     in_chunks(pool, rows.row_len, to_bytes, out, |first, out| {
         let n_rows = out.len() / to_bytes;
         let data = &data[first * from_bytes..][..n_rows * from_bytes];
-        encode_chunk(rows, first_row + first, n_rows, data, out)
-    })
+        let values = encode_chunk(rows, first_row + first, n_rows, data, out)?;
+        if let Some(lost) = &lost {
+            let chunk = chunk_quality(rows, first_row + first, &values, out)?;
+            let mut lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.push((first, chunk));
+        }
+        Ok(())
+    })?;
+    if let (Some(quality), Some(lost)) = (quality, lost) {
+        let mut lost = lost.into_inner().unwrap_or_else(PoisonError::into_inner);
+        lost.sort_by_key(|(first, _)| *first);
+        lost.iter()
+            .flat_map(|(_, rows)| rows)
+            .for_each(|row| quality.add(row));
+    }
+    Ok(())
+}
+
+/// What each of some rows lost when `values` became `encoded`.
+fn chunk_quality(
+    rows: &Rows<'_>,
+    first_row: usize,
+    values: &[f32],
+    encoded: &[u8],
+) -> Result<Vec<Quality>> {
+    let mut after = vec![0.0; values.len()];
+    decode_row(rows.to, encoded, &mut after).map_err(|error| in_kernel(rows.tensor, error))?;
+    let pairs = values
+        .chunks_exact(rows.row_len)
+        .zip(after.chunks_exact(rows.row_len));
+    Ok(pairs
+        .enumerate()
+        .map(|(row, (before, after))| {
+            Quality::of_row(before, after, rows.weights_of(first_row + row))
+        })
+        .collect())
+}
+
+impl<'a> Rows<'a> {
+    /// The weights of the columns of a row.
+    fn weights_of(&self, row: usize) -> Option<&'a [f32]> {
+        let matrix = row / self.rows_per_matrix.max(1);
+        let weights = self.importance?.get(matrix * self.row_len..)?;
+        weights.get(..self.row_len)
+    }
 }
 
 /// Fills `out`, rows of `row_bytes`, on all threads: `encode` gets the number of its first row and the bytes to fill. The
@@ -151,14 +219,14 @@ pub(crate) fn in_chunks(
     }
 }
 
-/// Decodes, encodes and validates some rows.
+/// Decodes, encodes and validates some rows; gives the values.
 fn encode_chunk(
     rows: &Rows<'_>,
     first_row: usize,
     n_rows: usize,
     data: &[u8],
     out: &mut [u8],
-) -> Result<()> {
+) -> Result<Vec<f32>> {
     let row_len = rows.row_len;
     let kernel = |error| in_kernel(rows.tensor, error);
     let valid = |ty, data: &[u8]| validate(rows.tensor, ty, data, first_row * row_len);
@@ -168,20 +236,18 @@ fn encode_chunk(
     decode_row(rows.from, data, &mut values).map_err(kernel)?;
     match rows.importance {
         None => encode_rows(rows.to, &values, row_len, None, out).map_err(kernel)?,
-        Some(importance) => {
+        Some(_) => {
             let encoded = values
                 .chunks_exact(row_len)
                 .zip(out.chunks_exact_mut(out.len() / n_rows));
             for (row, (values, out)) in encoded.enumerate() {
-                let matrix = (first_row + row) / rows.rows_per_matrix.max(1);
-                let weights = importance
-                    .get(matrix * row_len..)
-                    .and_then(|rest| rest.get(..row_len));
+                let weights = rows.weights_of(first_row + row);
                 encode_rows(rows.to, values, row_len, weights, out).map_err(kernel)?;
             }
         }
     }
-    valid(rows.to, out)
+    valid(rows.to, out)?;
+    Ok(values)
 }
 
 /// Looks for values and scales that are not finite; the data begins with element `first` of the tensor.

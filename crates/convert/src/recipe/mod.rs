@@ -13,6 +13,7 @@ use gristmill_quant::TensorType;
 
 use crate::error::{ConvertError, Result};
 
+pub(crate) use plan::needs_importance;
 pub use plan::{
     ModelFacts, Plan, PlanOptions, PlannedTensor, SourceTensor, TensorOverride, plan, sort_tensors,
     tensor_type,
@@ -96,6 +97,17 @@ impl Recipe {
     /// The recipe with this `general.file_type`.
     pub fn from_id(id: u32) -> Option<&'static Recipe> {
         RECIPES.iter().find(|recipe| recipe.id == id)
+    }
+
+    /// The recipe that a file is named after whose tensors are mostly of one type.
+    pub fn of_type(ty: TensorType) -> Option<&'static Recipe> {
+        let mut of_type = RECIPES.iter().filter(|recipe| recipe.default == ty);
+        let named = |recipe: &&Recipe| {
+            let mut names = std::iter::once(&recipe.name).chain(recipe.aliases);
+            names.any(|name| name.eq_ignore_ascii_case(ty.name()))
+        };
+        let by_name = of_type.clone().find(named);
+        by_name.or_else(|| of_type.next())
     }
 
     /// The recipes whose default type can be written, in the order of help.

@@ -177,6 +177,20 @@ pub struct PlannedTensor {
     pub fallback_from: Option<TensorType>,
     /// The type is so coarse that the result is garbage without an importance matrix.
     pub needs_importance: bool,
+    /// The recipe decided: the tensor may change, and no option named a type for it.
+    pub by_recipe: bool,
+}
+
+impl PlannedTensor {
+    /// A tensor that stays as it is.
+    pub(crate) fn kept(tensor: &SourceTensor) -> Self {
+        PlannedTensor {
+            ty: tensor.ty,
+            fallback_from: None,
+            needs_importance: false,
+            by_recipe: false,
+        }
+    }
 }
 
 /// A type for each tensor, parallel to the list given to [`plan`].
@@ -266,13 +280,12 @@ impl Planner<'_> {
             || !may_change(self.model, &tensor.name, dims)
             || (self.options.leave_output_tensor && kind == TensorKind::Output);
         if kept {
-            return Ok(PlannedTensor {
-                ty: tensor.ty,
-                fallback_from: None,
-                needs_importance: false,
-            });
+            return Ok(PlannedTensor::kept(tensor));
         }
-        let wanted = self.wanted(tensor, kind)?;
+        let (wanted, by_recipe) = match self.named(tensor, kind) {
+            Some(ty) => (ty, false),
+            None => (self.wanted(tensor, kind)?, true),
+        };
         let ty = if wanted.is_quantized() {
             fit_rows(&tensor.name, dims[0], wanted)?
         } else {
@@ -282,30 +295,33 @@ impl Planner<'_> {
             ty,
             fallback_from: (ty != wanted).then_some(wanted),
             needs_importance: self.needs_importance(kind, ty),
+            by_recipe,
         })
     }
 
-    /// The type before the row length is looked at.
-    fn wanted(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Result<TensorType> {
+    /// The type that an option names for the tensor.
+    fn named(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Option<TensorType> {
         let named = self.find_override(&tensor.name);
         if kind == TensorKind::TokenEmbedding
             && let Some(ty) = self.options.token_embedding_type
             && !(tensor.name == PER_LAYER_EMBEDDING && named.is_some())
         {
-            return Ok(ty);
+            return Some(ty);
         }
         if kind == TensorKind::Output
             && let Some(ty) = self.options.output_tensor_type
         {
-            return Ok(ty);
+            return Some(ty);
         }
-        if !self.recipe.default.is_quantized() {
-            return Ok(self.recipe.default);
-        }
-        match named {
-            Some(ty) => Ok(ty),
-            None if self.options.pure => Ok(self.recipe.default),
-            None => self.mixed(tensor, kind),
+        named.filter(|_| self.recipe.default.is_quantized())
+    }
+
+    /// The recipe's type, before the row length is looked at.
+    fn wanted(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Result<TensorType> {
+        if self.options.pure || !self.recipe.default.is_quantized() {
+            Ok(self.recipe.default)
+        } else {
+            self.mixed(tensor, kind)
         }
     }
 
@@ -409,16 +425,10 @@ impl Planner<'_> {
     }
 
     fn needs_importance(&self, kind: TensorKind, ty: TensorType) -> bool {
-        const ALWAYS: &[TensorType] = &[
-            q::IQ3_XXS,
-            q::IQ2_XXS,
-            q::IQ2_XS,
-            q::IQ2_S,
-            q::IQ1_M,
-            q::IQ1_S,
-        ];
         let exempt = kind == TensorKind::TokenEmbedding || kind == TensorKind::Output;
-        !exempt && (ALWAYS.contains(&ty) || (ty == q::Q2_K && self.recipe.name == "Q2_K_S"))
+        let by_recipe = needs_importance(ty) || (ty == q::Q2_K && self.recipe.name == "Q2_K_S");
+        // What the type itself refuses cannot be exempt.
+        ty.needs_importance() || (by_recipe && !exempt)
     }
 }
 
@@ -426,6 +436,19 @@ fn choose(rule: Rule, place: &Place, default: TensorType) -> TensorType {
     rule.iter()
         .find(|(when, _)| when(place))
         .map_or(default, |(_, ty)| *ty)
+}
+
+/// Whether a type has so few bits that it is garbage without an importance matrix.
+pub(crate) fn needs_importance(ty: TensorType) -> bool {
+    const COARSE: &[TensorType] = &[
+        q::IQ3_XXS,
+        q::IQ2_XXS,
+        q::IQ2_XS,
+        q::IQ2_S,
+        q::IQ1_M,
+        q::IQ1_S,
+    ];
+    ty.needs_importance() || COARSE.contains(&ty)
 }
 
 /// Types with blocks too long for some rows, and what stands in for them.

@@ -1,0 +1,352 @@
+//! Types chosen for a size: for every tensor the error of each type is measured on a sample of its rows, and bytes are
+//! spent where they remove most error.
+//!
+//! The error of a tensor is relative (squared differences over squared values, columns weighted by their importance), so
+//! that a small matrix counts as much as a large one: each adds its noise to the same stream of activations.
+
+use gristmill_gguf::{TensorView, tensor_bytes};
+use gristmill_kernels::{Pool, decode_row, encode_rows, for_each_chunk};
+use gristmill_quant as q;
+use gristmill_quant::TensorType;
+
+use super::{Importance, Quality, in_kernel, row_bytes, validate};
+use crate::error::{ConvertError, Result};
+use crate::progress::{Event, Progress};
+use crate::recipe::{Plan, SourceTensor, TensorKind, needs_importance};
+
+/// Elements of a tensor that are measured, about.
+const SAMPLE_ELEMENTS: usize = 1 << 17;
+
+/// The size that types are to be chosen for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target {
+    /// Bits of tensor data per weight of the model, at most.
+    BitsPerWeight(f64),
+    /// Bytes of the output, all files and their headers together, at most.
+    FileBytes(u64),
+}
+
+/// Types for rows of whole super-blocks.
+const LONG: &[TensorType] = &[
+    q::IQ1_S,
+    q::IQ1_M,
+    q::IQ2_XXS,
+    q::IQ2_XS,
+    q::IQ2_S,
+    q::Q2_K,
+    q::IQ3_XXS,
+    q::Q3_K,
+    q::IQ3_S,
+    q::IQ4_XS,
+    q::Q4_K,
+    q::Q5_K,
+    q::Q6_K,
+    q::Q8_0,
+];
+
+/// Types for other rows.
+const SHORT: &[TensorType] = &[q::IQ4_NL, q::Q4_0, q::Q4_1, q::Q5_0, q::Q5_1, q::Q8_0];
+
+/// A type that a tensor could get.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    ty: TensorType,
+    /// What counts against the budget.
+    bytes: u64,
+    /// Relative squared error, weighted by what the kind of tensor is worth.
+    cost: f64,
+}
+
+/// What a choice costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// Bytes for the tensors that are free.
+    pub bytes: u64,
+    /// Each tensor takes a multiple of so many bytes.
+    pub alignment: u64,
+}
+
+/// Everything that the choice looks at.
+pub(super) struct Choice<'a> {
+    pub views: &'a [TensorView<'a>],
+    pub sources: &'a [SourceTensor],
+    pub importance: Option<&'a Importance>,
+    pub pool: &'a Pool,
+    pub allow_requantize: bool,
+}
+
+impl Choice<'_> {
+    /// Sets the types of the tensors that `plan` leaves to the recipe, within the budget.
+    ///
+    /// # Errors
+    /// [`ConvertError::NothingToChoose`], [`ConvertError::TargetTooSmall`], and what is wrong with the source.
+    pub fn apply(&self, plan: &mut Plan, budget: Budget, progress: Progress<'_>) -> Result<()> {
+        let free: Vec<usize> = (0..plan.tensors.len())
+            .filter(|&index| plan.tensors[index].by_recipe)
+            .collect();
+        if free.is_empty() {
+            return Err(ConvertError::NothingToChoose);
+        }
+        let mut candidates = Vec::with_capacity(free.len());
+        for (number, &index) in free.iter().enumerate() {
+            progress(Event::Measuring {
+                index: number,
+                n_tensors: free.len(),
+                name: &self.sources[index].name,
+            });
+            candidates.push(self.candidates(index, budget.alignment)?);
+        }
+        let chosen = choose(&candidates, budget.bytes)?;
+        for ((&index, candidates), chosen) in free.iter().zip(&candidates).zip(chosen) {
+            let planned = &mut plan.tensors[index];
+            planned.ty = candidates[chosen].ty;
+            planned.fallback_from = None;
+            planned.needs_importance = needs_importance(planned.ty);
+        }
+        Ok(())
+    }
+
+    /// The types that a tensor could get, the smallest first; never none.
+    fn candidates(&self, index: usize, alignment: u64) -> Result<Vec<Candidate>> {
+        let tensor = &self.sources[index];
+        let row_len = tensor.dims.first().copied().unwrap_or(0);
+        let kept = |ty| Candidate {
+            ty,
+            bytes: 0,
+            cost: 0.0,
+        };
+        let mut candidates = vec![kept(tensor.ty)];
+        if !tensor.ty.is_quantized() || self.allow_requantize {
+            let has_importance = match self.importance {
+                Some(importance) => importance.covers(tensor)?,
+                None => false,
+            };
+            let of_length = if row_len.is_multiple_of(256) {
+                LONG
+            } else {
+                SHORT
+            };
+            let fits = |ty: &&TensorType| {
+                let divides = row_len.is_multiple_of(ty.block_len() as u64);
+                let finer = ty.bits_per_weight() < tensor.ty.bits_per_weight();
+                let allowed = has_importance || !needs_importance(**ty);
+                ty.can_encode() && divides && finer && allowed
+            };
+            let types: Vec<TensorType> = of_length.iter().filter(fits).copied().collect();
+            let errors = self.errors(index, &types)?;
+            let worth = worth(TensorKind::of(&tensor.name));
+            for (ty, error) in types.into_iter().zip(errors) {
+                let cost = worth * error;
+                if cost.is_finite() {
+                    candidates.push(Candidate { ty, bytes: 0, cost });
+                }
+            }
+        }
+        for candidate in &mut candidates {
+            let bytes = tensor_bytes(candidate.ty, &tensor.dims).unwrap_or(u64::MAX / 2);
+            candidate.bytes = bytes.next_multiple_of(alignment.max(1));
+        }
+        candidates.sort_by(|a, b| a.bytes.cmp(&b.bytes).then(a.cost.total_cmp(&b.cost)));
+        Ok(candidates)
+    }
+
+    /// The relative squared error of each type on a sample of rows, spread evenly over the tensor.
+    fn errors(&self, index: usize, types: &[TensorType]) -> Result<Vec<f64>> {
+        let (tensor, data) = (&self.sources[index], self.views[index].data);
+        let row_len = tensor.dims.first().map_or(0, |&dim| dim as usize);
+        let from_bytes = row_bytes(&tensor.name, tensor.ty, row_len)?;
+        let n_rows = data.len().checked_div(from_bytes).unwrap_or(0);
+        if n_rows == 0 {
+            return Ok(vec![0.0; types.len()]);
+        }
+        let n_sampled = (SAMPLE_ELEMENTS / row_len).clamp(1, n_rows);
+        let rows_per_matrix = tensor.dims.get(1).map_or(1, |&dim| dim as usize).max(1);
+        let mut weights = Vec::with_capacity(types.len());
+        for &ty in types {
+            let of_type = self
+                .importance
+                .map(|importance| importance.weights(tensor, ty));
+            weights.push(of_type.transpose()?.flatten());
+        }
+        let mut found: Vec<Result<Quality>> = Vec::new();
+        found.resize_with(n_sampled * types.len(), || Ok(Quality::default()));
+        for_each_chunk(self.pool, &mut found, 1, |job, out| {
+            let (ty_index, sample) = (job / n_sampled, job % n_sampled);
+            // The middle of each of `n_sampled` equal parts.
+            let row = (2 * sample + 1) * n_rows / (2 * n_sampled);
+            let first = row / rows_per_matrix * row_len;
+            let weights = weights[ty_index].as_deref();
+            let weights = weights.and_then(|weights| weights.get(first..first + row_len));
+            let data = &data[row * from_bytes..][..from_bytes];
+            out[0] = row_error(tensor, row, data, types[ty_index], weights);
+        });
+        let mut sums = vec![Quality::default(); types.len()];
+        for (job, quality) in found.into_iter().enumerate() {
+            sums[job / n_sampled].add(&quality?);
+        }
+        let relative = |sum: &Quality| sum.weighted_relative_error().powi(2);
+        Ok(sums.iter().map(relative).collect())
+    }
+}
+
+/// What a row of a tensor loses to a type.
+fn row_error(
+    tensor: &SourceTensor,
+    row: usize,
+    data: &[u8],
+    ty: TensorType,
+    weights: Option<&[f32]>,
+) -> Result<Quality> {
+    let name = &tensor.name;
+    let kernel = |error| in_kernel(name, error);
+    let row_len = tensor.dims.first().map_or(0, |&dim| dim as usize);
+    validate(name, tensor.ty, data, row * row_len)?;
+    let mut before = vec![0.0; row_len];
+    decode_row(tensor.ty, data, &mut before).map_err(kernel)?;
+    let mut encoded = vec![0; row_bytes(name, ty, row_len)?];
+    encode_rows(ty, &before, row_len, weights, &mut encoded).map_err(kernel)?;
+    let mut after = vec![0.0; row_len];
+    decode_row(ty, &encoded, &mut after).map_err(kernel)?;
+    Ok(Quality::of_row(&before, &after, weights))
+}
+
+/// How much an error in a tensor of a kind matters.
+fn worth(_: TensorKind) -> f64 {
+    1.0
+}
+
+/// For each tensor the number of its candidate: as little cost as the bytes allow.
+fn choose(candidates: &[Vec<Candidate>], budget: u64) -> Result<Vec<usize>> {
+    let mut chosen = vec![0; candidates.len()];
+    let bytes_of = |chosen: &[usize]| {
+        let each = candidates.iter().zip(chosen);
+        each.map(|(candidates, &index)| candidates[index].bytes)
+            .fold(0u64, u64::saturating_add)
+    };
+    let smallest = bytes_of(&chosen);
+    let Some(mut left) = budget.checked_sub(smallest) else {
+        return Err(ConvertError::TargetTooSmall { budget, smallest });
+    };
+    for step in steps(candidates) {
+        // Steps of a tensor come in order; one whose predecessor did not fit does not fit either.
+        let from = &candidates[step.tensor][chosen[step.tensor]];
+        let to = &candidates[step.tensor][step.to];
+        if chosen[step.tensor] == step.from && to.bytes - from.bytes <= left {
+            left -= to.bytes - from.bytes;
+            chosen[step.tensor] = step.to;
+        }
+    }
+    // What is left is too little for the next step of any tensor on its hull, and perhaps enough for a smaller one.
+    while let Some((tensor, to)) = best_rest(candidates, &chosen, left) {
+        left -= candidates[tensor][to].bytes - candidates[tensor][chosen[tensor]].bytes;
+        chosen[tensor] = to;
+    }
+    Ok(chosen)
+}
+
+/// A tensor going from one candidate to the next on its convex hull.
+struct Step {
+    tensor: usize,
+    from: usize,
+    to: usize,
+    /// Cost that is removed per byte.
+    gain: f64,
+}
+
+/// The steps of all tensors, those that gain most per byte first; equal ones in the order of tensors.
+fn steps(candidates: &[Vec<Candidate>]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (tensor, candidates) in candidates.iter().enumerate() {
+        let mut from = 0;
+        while let Some((to, gain)) = next_on_hull(candidates, from) {
+            steps.push(Step {
+                tensor,
+                from,
+                to,
+                gain,
+            });
+            from = to;
+        }
+    }
+    steps.sort_by(|a, b| b.gain.total_cmp(&a.gain).then(a.tensor.cmp(&b.tensor)));
+    steps
+}
+
+/// The larger candidate that gains most per byte, and how much; the largest of equal ones.
+fn next_on_hull(candidates: &[Candidate], from: usize) -> Option<(usize, f64)> {
+    let start = candidates[from];
+    let mut best: Option<(usize, f64)> = None;
+    for (index, candidate) in candidates.iter().enumerate().skip(from + 1) {
+        if candidate.bytes > start.bytes && candidate.cost < start.cost {
+            let gain = (start.cost - candidate.cost) / (candidate.bytes - start.bytes) as f64;
+            if best.is_none_or(|(_, most)| gain >= most) {
+                best = Some((index, gain));
+            }
+        }
+    }
+    best
+}
+
+/// The change of one tensor that fits into what is left and gains most.
+fn best_rest(candidates: &[Vec<Candidate>], chosen: &[usize], left: u64) -> Option<(usize, usize)> {
+    let mut best: Option<(usize, usize, f64)> = None;
+    for (tensor, (candidates, &from)) in candidates.iter().zip(chosen).enumerate() {
+        let start = candidates[from];
+        for (to, candidate) in candidates.iter().enumerate() {
+            let fits = candidate.bytes.saturating_sub(start.bytes) <= left;
+            let larger = candidate.bytes >= start.bytes && to != from;
+            let gain = start.cost - candidate.cost;
+            if fits && larger && gain > best.map_or(0.0, |(_, _, gain)| gain) {
+                best = Some((tensor, to, gain));
+            }
+        }
+    }
+    best.map(|(tensor, to, _)| (tensor, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates(pairs: &[(u64, f64)]) -> Vec<Candidate> {
+        let candidate = |&(bytes, cost)| Candidate {
+            ty: q::Q8_0,
+            bytes,
+            cost,
+        };
+        pairs.iter().map(candidate).collect()
+    }
+
+    #[test]
+    fn bytes_go_where_they_remove_most_error() {
+        let tensors = [
+            candidates(&[(10, 8.0), (20, 4.0), (40, 0.0)]),
+            candidates(&[(10, 3.0), (30, 1.0), (50, 0.5)]),
+        ];
+        let chosen = |budget| choose(&tensors, budget).expect("the smallest fit");
+        assert_eq!(chosen(20), [0, 0]);
+        assert_eq!(chosen(29), [0, 0]);
+        assert_eq!(chosen(30), [1, 0]);
+        assert_eq!(chosen(50), [2, 0]);
+        assert_eq!(chosen(70), [2, 1]);
+        assert_eq!(chosen(1000), [2, 2]);
+        let refused = choose(&tensors, 19).expect_err("the smallest take 20");
+        assert!(matches!(
+            refused,
+            ConvertError::TargetTooSmall {
+                budget: 19,
+                smallest: 20
+            }
+        ));
+    }
+
+    #[test]
+    fn what_is_left_is_spent() {
+        // The hull of the first tensor jumps over its middle candidate, which fits where the jump does not.
+        let tensors = [candidates(&[(10, 8.0), (20, 6.0), (30, 0.0)])];
+        assert_eq!(choose(&tensors, 25).expect("the smallest fit"), [1]);
+        // A candidate that is larger and no better is never taken.
+        let tensors = [candidates(&[(10, 1.0), (20, 1.0), (30, 2.0)])];
+        assert_eq!(choose(&tensors, 100).expect("the smallest fit"), [0]);
+    }
+}

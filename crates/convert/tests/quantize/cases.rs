@@ -1,0 +1,238 @@
+//! Whole files: cases of real use.
+
+use std::collections::HashMap;
+
+use gristmill_convert::ConvertError;
+use gristmill_convert::quantize::QuantizeOptions;
+use gristmill_gguf::{Metadata, Model, Value};
+use gristmill_quant::{F16, Q4_K};
+
+use crate::fixtures::{QUERY, describe, importance, recipe, run, sha256, small_model, write_query};
+
+#[test]
+fn bytes_do_not_depend_on_threads_or_slabs() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = small_model(folder.path(), F16);
+    let mut files = HashMap::new();
+    for (n_threads, slab_bytes) in [(1, 0), (2, 0), (3, 1), (7, 5000), (2, 1 << 30)] {
+        let output = folder.path().join(format!("{n_threads}-{slab_bytes}.gguf"));
+        let options = QuantizeOptions {
+            n_threads,
+            slab_bytes,
+            ..QuantizeOptions::new(&input, &output, recipe("Q4_K_M"))
+        };
+        run(&options).expect("it can be quantized");
+        files.insert(
+            sha256(&std::fs::read(&output).expect("it is there")),
+            output,
+        );
+    }
+    assert_eq!(files.len(), 1);
+}
+
+#[test]
+fn what_a_report_tells() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let (input, output) = (
+        small_model(folder.path(), F16),
+        folder.path().join("out.gguf"),
+    );
+    let mut options = QuantizeOptions::new(&input, &output, recipe("Q4_K_M"));
+    options.plan.tensor_types = vec!["nothing=q8_0".parse().expect("a pattern and a type")];
+    options.dry_run = true;
+    let planned = run(&options).expect("it can be planned");
+    assert!(!output.exists());
+    options.dry_run = false;
+    let report = run(&options).expect("it can be quantized");
+    assert_eq!(planned.tensors, report.tensors);
+    assert_eq!(
+        report.file_bytes,
+        std::fs::metadata(&output).expect("it is there").len()
+    );
+    // The tied embedding is the output (q6_K); rows of 160 fit no q4_K block (q5_0 instead); the norm stays.
+    assert_eq!(report.bytes(), 40 * 210 + 300 * 5 * 22 + 1024);
+    assert_eq!(report.source_bytes(), 40 * 512 + 300 * 320 + 1024);
+    assert_eq!(report.n_elements, 40 * 256 + 300 * 160 + 256);
+    let stand_ins: Vec<_> = report
+        .fallbacks()
+        .map(|tensor| (tensor.name.as_str(), tensor.fallback_from))
+        .collect();
+    assert_eq!(stand_ins, [("blk.0.attn_q.weight", Some(Q4_K))]);
+    assert_eq!(
+        report.histogram().values().map(|(n, _)| n).sum::<usize>(),
+        3
+    );
+    assert_eq!(report.warnings.len(), 2, "{:?}", report.warnings);
+    let model = Model::open(&output).expect("what was written can be read");
+    let keys: Vec<_> = model.metadata().iter().map(|(key, _)| key).collect();
+    let mut source = Metadata::new();
+    describe(&mut source);
+    let mut expected: Vec<_> = source.iter().map(|(key, _)| key).collect();
+    expected.extend(["general.quantization_version", "general.file_type"]);
+    assert_eq!(keys, expected);
+    options.forbid_fallback = true;
+    options.force = true;
+    assert!(matches!(
+        run(&options),
+        Err(ConvertError::FallbackForbidden { .. })
+    ));
+}
+
+/// B40: the output is an input, by its name, through a symbolic link, or through a hard link.
+#[test]
+fn case_b40_output_is_input() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = small_model(folder.path(), F16);
+    let before = std::fs::read(&input).expect("it is there");
+    let (soft, hard) = (
+        folder.path().join("soft.gguf"),
+        folder.path().join("hard.gguf"),
+    );
+    std::fs::hard_link(&input, &hard).expect("the file system has hard links");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&input, &soft).expect("the file system has symbolic links");
+    for output in [&input, &soft, &hard]
+        .into_iter()
+        .filter(|path| path.exists())
+    {
+        for force in [false, true] {
+            let options = QuantizeOptions {
+                force,
+                ..QuantizeOptions::new(&input, output, recipe("Q8_0"))
+            };
+            let error = run(&options).expect_err("it would destroy the source");
+            assert!(
+                matches!(
+                    error,
+                    ConvertError::Gguf(gristmill_gguf::Error::OutputIsInput { .. })
+                ),
+                "{error}"
+            );
+        }
+    }
+    assert_eq!(std::fs::read(&input).expect("it is there"), before);
+}
+
+/// B43: refused by default, allowed by a flag; tensors of the same type are copied; a copy is exact.
+#[test]
+fn case_b43_requantizing() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = small_model(folder.path(), Q4_K);
+    let output = folder.path().join("out.gguf");
+    let mut options = QuantizeOptions::new(&input, &output, recipe("Q5_K_S"));
+    let error = run(&options).expect_err("the source is quantized");
+    assert!(matches!(error, ConvertError::Requantize { .. }), "{error}");
+    assert!(error.hint().is_some() && !output.exists());
+    options.allow_requantize = true;
+    assert_eq!(run(&options).expect("it was asked for").warnings.len(), 1);
+
+    let same = folder.path().join("same.gguf");
+    let mut options = QuantizeOptions::new(&input, &same, recipe("Q4_K_S"));
+    options.plan.pure = true;
+    run(&options).expect("nothing is quantized again");
+    let copy = folder.path().join("copy.gguf");
+    options = QuantizeOptions {
+        recipe: None,
+        output: copy.clone(),
+        ..options
+    };
+    run(&options).expect("nothing is quantized");
+    let source = Model::open(&input).expect("it opens");
+    for path in [&same, &copy] {
+        let model = Model::open(path).expect("it opens");
+        for view in source.views() {
+            assert_eq!(
+                model.tensor(&view.info.name).expect("it is there").data,
+                view.data
+            );
+        }
+    }
+    let copied = Model::open(&copy).expect("it opens");
+    assert_eq!(
+        copied.metadata().get("general.file_type"),
+        Some(&Value::U32(0))
+    );
+}
+
+/// Importance data of another model is refused in the plan, where nothing has been written yet.
+#[test]
+fn importance_of_another_length_is_found_by_a_dry_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("in.gguf");
+    write_query(&path, &[0.0; 512]);
+    for recipe_name in ["Q4_K_M", "Q2_K"] {
+        let mut options =
+            QuantizeOptions::new(&path, folder.path().join("out.gguf"), recipe(recipe_name));
+        options.dry_run = true;
+        let weights = |n| importance(&[(QUERY, vec![1.0; n])]);
+        options.importance = Some(weights(256));
+        run(&options).expect("the lengths agree");
+        options.importance = Some(weights(128));
+        let error = run(&options).expect_err("the lengths differ");
+        assert!(
+            matches!(
+                error,
+                ConvertError::ImportanceLength {
+                    expected: 256,
+                    found: 128,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+}
+
+/// A NaN or an infinity in the source is refused, even where the search for a scale would pass it over.
+#[test]
+fn values_that_are_no_numbers() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for (index, bad) in [f32::NAN, f32::INFINITY].into_iter().enumerate() {
+        let path = folder.path().join(format!("{index}.gguf"));
+        let mut values = vec![0.25f32; 256 * 200];
+        values[40_000] = bad;
+        write_query(&path, &values);
+        for name in ["Q4_K_M", "Q6_K", "Q8_0"] {
+            let options = QuantizeOptions::new(&path, folder.path().join("out.gguf"), recipe(name));
+            let error = run(&options)
+                .expect_err("there is no such weight")
+                .to_string();
+            assert!(
+                error.contains("blk.0.attn_q.weight") && error.contains("block 40000 "),
+                "{error}"
+            );
+        }
+    }
+}
+
+/// A source with values that no scale can hold is refused, and nothing is left at the output's name.
+#[test]
+fn values_beyond_every_scale() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("huge.gguf");
+    let mut values = vec![1.0f32; 1024];
+    values[700] = 1e30;
+    write_query(&path, &values);
+    for name in ["Q4_K_M", "Q8_0", "F16"] {
+        let output = folder.path().join("out.gguf");
+        let error = run(&QuantizeOptions::new(&path, &output, recipe(name)))
+            .expect_err("the scale is infinite");
+        assert!(
+            error
+                .to_string()
+                .contains("quantized data validation failed"),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("blk.0.attn_q.weight") && error.hint().is_some(),
+            "{error}"
+        );
+        assert_eq!(
+            std::fs::read_dir(folder.path())
+                .expect("it is there")
+                .count(),
+            1,
+            "{name}: something was left"
+        );
+    }
+}

@@ -1,0 +1,226 @@
+//! B37: importance matrices with zeros, without tensors, of another model.
+
+use gristmill_convert::ConvertError;
+use gristmill_convert::quantize::{Importance, ImportanceFilter, QuantizeOptions};
+use gristmill_convert::recipe::RECIPES;
+use gristmill_gguf::{
+    Imatrix, ImatrixEntry, ImatrixForm, Metadata, Model, TensorPlan, Value, WriteOptions, Writer,
+};
+use gristmill_quant::{F16, F32};
+
+use crate::fixtures::{QUERY, describe, importance, recipe, run, small_model, write_query};
+
+fn values(n: usize) -> Vec<f32> {
+    (0..n)
+        .map(|i| ((i * 7919 % 1009) as f32 - 504.0) / 300.0)
+        .collect()
+}
+
+/// A row of nothing but zeros, and one with a super-block of zeros: as if all its columns mattered alike. No type makes
+/// numbers of it that are none.
+#[test]
+fn case_b37_columns_without_importance() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("in.gguf");
+    write_query(&path, &values(512 * 4));
+    let zeros_then = |n: usize| [vec![0.0; n], vec![0.5; 256 - n]].concat();
+    for recipe in RECIPES.iter().filter(|recipe| recipe.default.can_encode()) {
+        for n_zeros in [256, 255, 160, 32, 16, 1] {
+            let output = folder.path().join(format!("{recipe:?}-{n_zeros}.gguf"));
+            let mut options = QuantizeOptions::new(&path, &output, recipe);
+            options.importance = Some(importance(&[(QUERY, zeros_then(n_zeros))]));
+            run(&options).unwrap_or_else(|error| panic!("{recipe:?} {n_zeros}: {error}"));
+            let model = Model::open(&output).expect("it was just written");
+            let view = model.tensor(QUERY).expect("it is there");
+            view.info
+                .ty
+                .validate(view.data)
+                .expect("all scales are finite");
+            if n_zeros == 256 {
+                options.output = folder.path().join(format!("{recipe:?}-ones.gguf"));
+                options.importance = Some(importance(&[(QUERY, vec![1.0; 256])]));
+                run(&options).expect("it can be quantized");
+                let ones = Model::open(&options.output).expect("it was just written");
+                assert_eq!(
+                    view.data,
+                    ones.tensor(QUERY).expect("it is there").data,
+                    "{recipe:?}"
+                );
+            }
+        }
+    }
+}
+
+const EXPERTS: &str = "blk.0.ffn_up_exps.weight";
+
+/// Two experts, of which the second was never chosen: it alone is quantized with equal weights, and that is said.
+#[test]
+fn case_b37_an_expert_without_text() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = folder.path().join("in.gguf");
+    let mut metadata = Metadata::new();
+    describe(&mut metadata);
+    metadata.set("llama.expert_count", 2u32);
+    metadata.set("llama.expert_used_count", 1u32);
+    let plan = TensorPlan {
+        name: EXPERTS.to_owned(),
+        dims: vec![256, 3, 2],
+        ty: F32,
+    };
+    let mut writer = Writer::create(&input, &metadata, &[plan], &WriteOptions::default())
+        .expect("the folder is writable");
+    let data = values(256 * 6);
+    let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_le_bytes()).collect();
+    writer.write(&bytes).expect("it is its turn");
+    writer.finish().expect("the disk has room");
+
+    let weights: Vec<f32> = (0..256).map(|i| 1.0 + (i % 7) as f32).collect();
+    let mut imatrix = Imatrix::default();
+    let sums = [weights.clone(), vec![0.0; 256]].concat();
+    let entry = ImatrixEntry::new(sums, vec![1.0, 0.0], None).expect("it is sound");
+    imatrix.insert(EXPERTS, entry);
+    let output = folder.path().join("out.gguf");
+    let mut options = QuantizeOptions::new(&input, &output, recipe("Q4_K_S"));
+    options.importance = Some(Importance::new("x", imatrix));
+    let report = run(&options).expect("it can be quantized");
+    assert_eq!(
+        report.warnings,
+        [format!(
+            "1 matrices saw no text and are quantized with equal weights (the first: 1 of 2 of {EXPERTS:?})"
+        )]
+    );
+    let model = Model::open(&output).expect("it was just written");
+    let view = model.tensor(EXPERTS).expect("it is there");
+    let (half, ty) = (view.data.len() / 2, view.info.ty);
+    for (expert, weights) in [weights, vec![1.0; 256]].into_iter().enumerate() {
+        let mut expected = vec![0; half];
+        ty.encode(
+            &data[expert * 768..][..768],
+            256,
+            Some(&weights),
+            &mut expected,
+        )
+        .expect("the buffers fit");
+        assert_eq!(
+            &view.data[expert * half..][..half],
+            expected,
+            "expert {expert}"
+        );
+    }
+}
+
+/// What needs importance and has none is refused before an output is opened, all tensors at once.
+#[test]
+fn case_b37_missing_tensors() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = small_model(folder.path(), F16);
+    let output = folder.path().join("out.gguf");
+    let mut options = QuantizeOptions::new(&input, &output, recipe("Q2_K_S"));
+    options.plan.tensor_types = vec!["attn_q=q2_k".parse().expect("a pattern and a type")];
+    // Rows of 160 fall back to q4_0, which needs none.
+    run(&options).expect("no tensor needs importance");
+    let input = folder.path().join("query.gguf");
+    write_query(&input, &values(512));
+    for importance in [
+        None,
+        Some(importance(&[("blk.0.attn_k.weight", vec![1.0; 256])])),
+    ] {
+        let other = importance.is_some();
+        let output = folder.path().join("out2.gguf");
+        let mut options = QuantizeOptions::new(&input, &output, recipe("Q2_K_S"));
+        options.importance = importance;
+        let error = run(&options).expect_err("the tensor has no importance data");
+        match (other, &error) {
+            (false, ConvertError::ImportanceRequired { tensors }) => assert_eq!(tensors, &[QUERY]),
+            (true, ConvertError::ImportanceForeign { name, .. }) => {
+                assert_eq!(name, "blk.0.attn_k.weight")
+            }
+            _ => panic!("{error}"),
+        }
+        assert!(error.hint().is_some() && !output.exists());
+    }
+}
+
+#[test]
+fn filters_choose_entries_by_parts_of_their_names() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("imatrix.dat");
+    let mut imatrix = Imatrix::default();
+    for name in [
+        "blk.0.attn_q.weight",
+        "blk.0.attn_k.weight",
+        "blk.0.ffn_up.weight",
+    ] {
+        let entry = ImatrixEntry::new(vec![1.0; 4], vec![1.0], None).expect("it is sound");
+        imatrix.insert(name, entry);
+    }
+    imatrix
+        .save(&path, ImatrixForm::Legacy, &WriteOptions::default())
+        .expect("the folder is writable");
+    let chosen = |filter| -> Vec<String> {
+        let importance = Importance::open(&path, &filter).expect("something is left");
+        importance.names().map(str::to_owned).collect()
+    };
+    let parts = |parts: &[&str]| {
+        parts
+            .iter()
+            .map(|part| (*part).to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(ImportanceFilter::All).len(), 3);
+    assert_eq!(
+        chosen(ImportanceFilter::Including(parts(&["attn_k", "ffn"]))),
+        ["blk.0.attn_k.weight", "blk.0.ffn_up.weight"]
+    );
+    assert_eq!(
+        chosen(ImportanceFilter::Excluding(parts(&["attn"]))),
+        ["blk.0.ffn_up.weight"]
+    );
+    let nothing = Importance::open(&path, &ImportanceFilter::Excluding(parts(&["blk"])));
+    assert!(matches!(nothing, Err(ConvertError::ImportanceEmpty { .. })));
+}
+
+#[test]
+fn the_result_tells_of_the_matrix() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = folder.path().join("in.gguf");
+    write_query(&input, &values(256));
+    let mut imatrix = Imatrix::default();
+    let entry = |n| ImatrixEntry::new(vec![1.0; n], vec![1.0], None).expect("it is sound");
+    imatrix.insert(QUERY, entry(256));
+    imatrix.insert("blk.7.attn_q.weight", entry(256));
+    imatrix.datasets = vec!["d".repeat(200), "second".to_owned()];
+    imatrix.n_chunks = 5;
+    let output = folder.path().join("out.gguf");
+    let mut options = QuantizeOptions::new(&input, &output, recipe("Q4_0"));
+    options.importance = Some(Importance::new("dir/imatrix.gguf", imatrix));
+    let report = run(&options).expect("it can be quantized");
+    assert_eq!(
+        report.warnings,
+        [
+            "1 of 2 entries of the importance matrix belong to no tensor of the model (the first is \"blk.7.attn_q.weight\")"
+        ]
+    );
+    let model = Model::open(&output).expect("it was just written");
+    let entries: Vec<_> = model
+        .metadata()
+        .iter()
+        .filter(|(key, _)| key.starts_with("quantize."))
+        .map(|(key, value)| (key.to_owned(), value.clone()))
+        .collect();
+    assert_eq!(
+        entries,
+        [
+            (
+                "quantize.imatrix.file".to_owned(),
+                Value::from("dir/imatrix.gguf")
+            ),
+            (
+                "quantize.imatrix.dataset".to_owned(),
+                Value::from("d".repeat(127).as_str())
+            ),
+            ("quantize.imatrix.entries_count".to_owned(), Value::U32(2)),
+            ("quantize.imatrix.chunks_count".to_owned(), Value::U32(5)),
+        ]
+    );
+}

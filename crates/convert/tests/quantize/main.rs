@@ -1,0 +1,9 @@
+//! Quantization of whole files: types, bytes of every tensor, sizes, refusals.
+
+mod cases;
+mod fixtures;
+mod golden;
+mod importance;
+mod interrupted;
+mod pruning;
+mod target;

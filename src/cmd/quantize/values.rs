@@ -1,0 +1,135 @@
+//! Values of the flags of `quantize`.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use gristmill_convert::recipe::{TensorOverride, tensor_type};
+use gristmill_gguf::Value;
+use gristmill_quant::TensorType;
+
+use crate::sizes;
+
+/// Bytes of a file of overrides, far above any use.
+const OVERRIDE_BYTES: u64 = 16 << 20;
+
+/// What is wrong with a value, and the remedy.
+fn with_remedy(error: gristmill_convert::ConvertError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error} ({hint})"),
+        None => error.to_string(),
+    }
+}
+
+pub fn tensor_type_of(name: &str) -> Result<TensorType, String> {
+    tensor_type(name).map_err(with_remedy)
+}
+
+pub fn tensor_override(text: &str) -> Result<TensorOverride, String> {
+    text.parse().map_err(with_remedy)
+}
+
+/// The items of a file, separated by spaces or lines.
+pub fn tensor_type_file(path: &Path) -> anyhow::Result<Vec<TensorOverride>> {
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(OVERRIDE_BYTES + 1).read_to_string(&mut text))
+        .with_context(|| format!("{}: cannot read the types of tensors", path.display()))?;
+    if text.len() as u64 > OVERRIDE_BYTES {
+        return Err(anyhow!(
+            "{}: more than {OVERRIDE_BYTES} bytes",
+            path.display()
+        ));
+    }
+    let items = text.split_ascii_whitespace();
+    items
+        .map(|item| {
+            let parsed = item.parse();
+            parsed.with_context(|| path.display().to_string())
+        })
+        .collect()
+}
+
+/// Bits per weight: a positive number.
+pub fn bits_per_weight(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().parse().ok();
+    number
+        .filter(|bits| bits.is_finite() && (0.1..=64.0).contains(bits))
+        .ok_or_else(|| "it must be a number from 0.1 to 64".to_owned())
+}
+
+/// A size that may have a fraction: `4.2GiB`.
+pub fn size(text: &str) -> Result<u64, String> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    if !number.contains('.') {
+        return sizes::parse(text);
+    }
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("{number:?} is no number"))?;
+    let unit = sizes::parse(&format!("1{unit}"))?;
+    // A float that is too large becomes the largest size.
+    Ok((number * unit as f64) as u64)
+}
+
+/// `KEY=TYPE:VALUE`. Integers are written as the reference writes them: UINT32 of the absolute value.
+pub fn override_entry(text: &str) -> Result<(String, Value), String> {
+    let form = "write it as KEY=TYPE:VALUE, for example llama.context_length=int:4096";
+    let (key, typed) = text.split_once('=').ok_or(form)?;
+    let (ty, value) = typed.split_once(':').ok_or(form)?;
+    let bad = || format!("{value:?} is no {ty}");
+    let value = match ty {
+        "int" => {
+            let number: i64 = value.parse().map_err(|_| bad())?;
+            Value::U32(u32::try_from(number.unsigned_abs()).map_err(|_| bad())?)
+        }
+        "float" => Value::F32(value.parse().map_err(|_| bad())?),
+        "bool" => Value::Bool(value.parse().map_err(|_| bad())?),
+        "str" => Value::String(value.into()),
+        _ => {
+            return Err(format!(
+                "{ty:?} is none of the types int, float, bool and str"
+            ));
+        }
+    };
+    Ok((key.into(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_may_have_a_fraction() {
+        assert_eq!(size("4.5GiB"), Ok((9 << 30) / 2));
+        assert_eq!(size("1.5 MB"), Ok(1_500_000));
+        assert_eq!(size("300M"), Ok(300_000_000));
+        assert!(size("4.5.5G").is_err() && size("4.5X").is_err() && size("").is_err());
+        assert_eq!(bits_per_weight("4.5"), Ok(4.5));
+        assert!(bits_per_weight("nan").is_err() && bits_per_weight("0").is_err());
+    }
+
+    #[test]
+    fn overrides_are_typed() {
+        assert_eq!(
+            override_entry("a.b=int:-7"),
+            Ok(("a.b".into(), Value::U32(7)))
+        );
+        assert_eq!(
+            override_entry("a=float:0.5"),
+            Ok(("a".into(), Value::F32(0.5)))
+        );
+        assert_eq!(
+            override_entry("a=str:x=y:z"),
+            Ok(("a".into(), Value::String("x=y:z".into())))
+        );
+        assert_eq!(
+            override_entry("a=bool:yes"),
+            Err("\"yes\" is no bool".into())
+        );
+        assert!(override_entry("a=list:1").is_err() && override_entry("a").is_err());
+    }
+}
