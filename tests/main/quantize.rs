@@ -111,8 +111,8 @@ fn case_b38_fallbacks_are_told() {
     types: 1 f32 (0.00 MiB), 1 q5_0 (0.01 MiB), 2 q5_1 (0.01 MiB), 2 q4_K (0.01 MiB), 1 q6_K (0.01 MiB)
     warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160), 1 q4_K -> q5_0 (rows of 288)
       blk.0.attn_v.weight: q5_K -> q5_1
-      blk.1.attn_v.weight: q5_K -> q5_1
       blk.0.ffn_down.weight: q4_K -> q5_0
+      blk.1.attn_v.weight: q5_K -> q5_1
     "#);
     assert_snapshot!(place.run("gristmill quantize --strict a.gguf c.gguf Q4_K_S"), @r#"
     exit: 1
