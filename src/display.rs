@@ -23,7 +23,17 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        // Direction of writing, then what takes no space or breaks lines, and tags.
+        || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The start of a text of a file that may have any length, for a line of its own.
+pub fn cut(text: &str, n_chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(n_chars) {
+        Some((end, _)) => Cow::Owned(format!("{}… ({} bytes)", &text[..end], text.len())),
+        None => Cow::Borrowed(text),
+    }
 }
 
 /// The text with spaces behind it up to a width of `n_columns`; Chinese characters take two.
@@ -80,6 +90,16 @@ mod tests {
             "a\\u{1b}[2J\\n\\u{202e}b"
         );
         assert_eq!(printable("a\tb\r\u{2028}c"), "a\\tb\\r\\u{2028}c");
+        for c in [
+            '\u{61c}',
+            '\u{200b}',
+            '\u{2028}',
+            '\u{2060}',
+            '\u{feff}',
+            '\u{e0041}',
+        ] {
+            assert_eq!(printable(&c.to_string()), c.escape_default().to_string());
+        }
     }
 
     #[test]

@@ -180,11 +180,14 @@ fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-    })
+    let kind = |cause: &(dyn std::error::Error + 'static)| {
+        let of_json = || cause.downcast_ref::<serde_json::Error>()?.io_error_kind();
+        let own = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        own.or_else(of_json)
+    };
+    error
+        .chain()
+        .any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A metadata value in one line of text.
 
+use std::borrow::Cow;
+
 use gristmill_gguf::{Array, Text, Value, escape_invalid};
 
 use crate::display::printable;
@@ -29,9 +31,67 @@ pub fn show(value: &Value, extent: Extent) -> String {
         Value::I32(value) => value.to_string(),
         Value::U64(value) => value.to_string(),
         Value::I64(value) => value.to_string(),
-        Value::F32(value) => value.to_string(),
-        Value::F64(value) => value.to_string(),
+        Value::F32(value) => number(f64::from(*value), value.to_string(), format!("{value:e}")),
+        Value::F64(value) => number(*value, value.to_string(), format!("{value:e}")),
         Value::Bool(value) => value.to_string(),
+    }
+}
+
+/// Numbers of hundreds of digits are written with an exponent.
+fn number(value: f64, plain: String, with_exponent: String) -> String {
+    let is_plain = value == 0.0 || !value.is_finite() || (1e-9..1e18).contains(&value.abs());
+    if is_plain { plain } else { with_exponent }
+}
+
+/// Two values, each in one line. Strings that begin alike are shown from where they part: their starts would tell nothing.
+pub fn show_pair(before: &Value, after: &Value, extent: Extent) -> (String, String) {
+    if let (Value::String(before), Value::String(after)) = (before, after) {
+        let pairs = before.as_bytes().iter().zip(after.as_bytes());
+        let n_alike = pairs.take_while(|(a, b)| a == b).count();
+        let longer = before.len().max(after.len());
+        if longer > extent.n_chars && n_alike > extent.n_chars / 2 {
+            let start = character_start(before.as_bytes(), n_alike.saturating_sub(LEAD_BYTES));
+            return (
+                show_text_from(before, start, extent.n_chars),
+                show_text_from(after, start, extent.n_chars),
+            );
+        }
+    }
+    (show(before, extent), show(after, extent))
+}
+
+/// What is shown before the place where two strings part.
+const LEAD_BYTES: usize = 24;
+
+/// The start of the character in which a byte lies.
+fn character_start(bytes: &[u8], mut place: usize) -> usize {
+    let is_inside = |place: usize| bytes.get(place).is_some_and(|byte| byte & 0xc0 == 0x80);
+    while place > 0 && is_inside(place) {
+        place -= 1;
+    }
+    place
+}
+
+/// A string from a byte on, both ends marked where they are not its own.
+fn show_text_from(text: &Text, start: usize, n_chars: usize) -> String {
+    let rest = Text::from_bytes(&text.as_bytes()[start.min(text.len())..]);
+    let shown = match rest.to_str_escaped().char_indices().nth(n_chars) {
+        Some((end, _)) => format!("{}…", quoted(&rest.to_str_escaped()[..end])),
+        None => quoted(&rest.to_str_escaped()).into_owned(),
+    };
+    let lead = if start > 0 { "…" } else { "" };
+    format!(
+        "\"{lead}{}\" (from byte {start} of {})",
+        printable(&shown),
+        text.len()
+    )
+}
+
+/// Text to stand between quotes: a quote in it is no end, and a backslash no escape of ours.
+fn quoted(text: &str) -> Cow<'_, str> {
+    match text.contains(['"', '\\']) {
+        true => Cow::Owned(text.replace('\\', "\\\\").replace('"', "\\\"")),
+        false => Cow::Borrowed(text),
     }
 }
 
@@ -39,11 +99,18 @@ fn show_text(text: &Text, n_chars: usize) -> String {
     // A character has at most four bytes: the start that can be shown, and one more character, lies in these.
     let n_bytes = n_chars.saturating_add(1).saturating_mul(4);
     let start = &text.as_bytes()[..n_bytes.min(text.len())];
-    let shown = escape_invalid(start);
-    match shown.char_indices().nth(n_chars) {
-        Some((end, _)) => format!("\"{}…\" ({} bytes)", printable(&shown[..end]), text.len()),
-        None => format!("\"{}\"", printable(&shown)),
+    // Quotes and backslashes first, so that those of our own escapes stay.
+    let chunks = start.utf8_chunks().flat_map(|chunk| {
+        let invalid = escape_invalid(chunk.invalid()).into_owned();
+        [quoted(chunk.valid()).into_owned(), invalid]
+    });
+    let whole: String = chunks.collect();
+    let n_shown = escape_invalid(start).chars().count();
+    if n_shown <= n_chars {
+        return format!("\"{}\"", printable(&whole));
     }
+    let shown: String = escape_invalid(start).chars().take(n_chars).collect();
+    format!("\"{}…\" ({} bytes)", printable(&quoted(&shown)), text.len())
 }
 
 fn show_array(array: &Array, extent: Extent) -> String {
@@ -70,6 +137,30 @@ mod tests {
     };
 
     #[test]
+    fn strings_that_begin_alike_are_shown_from_where_they_part() {
+        let extent = Extent {
+            n_items: 3,
+            n_chars: 30,
+        };
+        let start = "x".repeat(100);
+        let pair = |a: &str, b: &str| {
+            let value = |end: &str| format!("{start}{end}").into();
+            show_pair(&value(a), &value(b), extent)
+        };
+        let (a, b) = pair("old", "newer");
+        assert_eq!(
+            a,
+            format!("\"…{}old\" (from byte 76 of 103)", "x".repeat(24))
+        );
+        assert_eq!(
+            b,
+            format!("\"…{}newer\" (from byte 76 of 105)", "x".repeat(24))
+        );
+        let short = show_pair(&"ab".into(), &"ac".into(), extent);
+        assert_eq!(short, ("\"ab\"".to_owned(), "\"ac\"".to_owned()));
+    }
+
+    #[test]
     fn long_values_are_cut_between_characters() {
         let show = |value: Value| show(&value, EXTENT);
         assert_eq!(show("abcde".into()), "\"abcde\"");
@@ -77,6 +168,12 @@ mod tests {
         assert_eq!(show("中文字符一二三".into()), "\"中文字符一…\" (21 bytes)");
         assert_eq!(show(Value::String(Text::from_bytes([0xa1]))), "\"\\xa1\"");
         assert_eq!(show("a\u{1b}[2J".into()), "\"a\\u{1b}[2J\"");
+        assert_eq!(show("a\"b".into()), "\"a\\\"b\"");
+        // A byte that is no text, and text that looks like one.
+        assert_eq!(show("\\xff".into()), "\"\\\\xff\"");
+        assert_eq!(show(f64::MAX.into()), "1.7976931348623157e308");
+        assert_eq!(show(1e-6f32.into()), "0.000001");
+        assert_eq!(show((-0f32).into()), "-0");
         assert_eq!(show(vec![1u8, 2, 3].into()), "[1, 2, 3] (3)");
         assert_eq!(show(vec![1u8, 2, 3, 4].into()), "[1, 2, 3, …] (4)");
         assert_eq!(show(Vec::<bool>::new().into()), "[] (0)");

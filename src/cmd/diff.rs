@@ -120,7 +120,9 @@ fn print(found: &Difference, metadata_only: bool, out: &mut impl Write) -> anyho
             EntryChange::Added(value) => writeln!(out, "+ {key}: {}", typed(value))?,
             EntryChange::Removed(value) => writeln!(out, "- {key}: {}", typed(value))?,
             EntryChange::Changed { a, b } => {
-                writeln!(out, "~ {key}: {} -> {}", typed(a), typed(b))?;
+                let (shown_a, shown_b) = value_text::show_pair(a, b, EXTENT);
+                let (ty_a, ty_b) = (a.type_name(), b.type_name());
+                writeln!(out, "~ {key}: {ty_a} {shown_a} -> {ty_b} {shown_b}")?;
             }
             EntryChange::Array(array) => writeln!(out, "~ {key}: {}", of_array(array))?,
         }

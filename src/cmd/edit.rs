@@ -65,7 +65,7 @@ impl Run for Edit {
 
     fn more_help() -> String {
         "\n\nTYPE is one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool str; without it the value keeps the type that \
-         the key has. The hashes that are always printed are those of the header, the bytes before the tensor data, \
+         the key has, in the file or by the specification. --force says what it lets through. The hashes that are always printed are those of the header, the bytes before the tensor data, \
          which takes no time on a file of any size; --hash adds those of the whole file."
             .to_owned()
     }
@@ -92,7 +92,11 @@ impl Run for Edit {
             force: self.force,
             backup: self.backup,
         };
+        let tokens = report::token_texts(&edits, editor.metadata());
         let plan = editor.plan(&edits, &options)?;
+        for danger in plan.dangers() {
+            say!("warning: {}: {danger}", plan.path().display());
+        }
         template::check(&plan, self.force)?;
         let hash_before = self
             .hash
@@ -113,6 +117,7 @@ impl Run for Edit {
             file: &self.file,
             plan: &plan,
             outcome: outcome.as_ref(),
+            tokens: &tokens,
             hashes: (hash_before, hash_after),
         };
         report.print(self.json)

@@ -6,7 +6,7 @@ mod text;
 
 use std::io::{self, IsTerminal as _, Write};
 
-use gristmill_gguf::{Metadata, Model};
+use gristmill_gguf::{File, Metadata, Model, same_file};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
@@ -82,16 +82,22 @@ impl Run for Inspect {
         gristmill inspect model.gguf --markdown --tensor-limit 0";
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
-        let model = Model::open_stored(self.model.path())?;
-        let first = &model.shards()[0];
+        let (model, missing) = Model::open_present(self.model.path())?;
+        if let Some(missing) = missing {
+            say!("warning: {missing}; what is there is shown");
+        }
+        // Where data lies is a question to the file that was named.
+        let named = |file: &&File| same_file(file.path(), self.model.path());
+        let shards = model.shards();
+        let file = shards.iter().find(named).unwrap_or(&shards[0]);
         let extent = self.extent(&model);
         let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
         if let Some(key) = &self.get {
             get(model.metadata(), key, &mut out)?;
         } else if self.data_offset {
-            writeln!(out, "{}", first.data_offset())?;
+            writeln!(out, "{}", file.data_offset())?;
         } else if self.data_alignment {
-            writeln!(out, "{}", first.alignment())?;
+            writeln!(out, "{}", file.alignment())?;
         } else if self.json {
             json::write(&model, extent, &mut out)?;
         } else if self.markdown {

@@ -188,12 +188,13 @@ fn what_cannot_be_done_is_said_with_its_remedy() {
     assert_snapshot!(place.run("gristmill edit model.gguf --set llama.block_count=-3 --force"), @r#"
     exit: 1
     --- stderr
-    error: model.gguf: metadata key "llama.block_count": -3 does not fit in UINT32
+    error: model.gguf: metadata key "llama.block_count": -3 does not fit in UINT32 (0 to 4294967295)
     "#);
     assert_snapshot!(place.run("gristmill edit model.gguf --remove x.none"), @r#"
     exit: 1
     --- stderr
     error: model.gguf: metadata key "x.none" cannot be changed: it is not there
+    hint: `gristmill inspect --metadata` lists the keys
     "#);
     assert_snapshot!(place.run("gristmill edit model.gguf --eos im_end"), @r#"
     exit: 1
@@ -219,7 +220,7 @@ fn what_cannot_be_done_is_said_with_its_remedy() {
     assert_snapshot!(place.run("gristmill edit model.gguf --set-array x.new=u8:[1,256]"), @r#"
     exit: 1
     --- stderr
-    error: model.gguf: metadata key "x.new": 256 does not fit in UINT8
+    error: model.gguf: metadata key "x.new": 256 does not fit in UINT8 (0 to 255)
     "#);
     let shown =
         place.run("gristmill edit model.gguf --general-name x --output model.gguf --dry-run");
@@ -262,8 +263,8 @@ fn a_template_that_does_not_compile_is_not_written() {
     assert_snapshot!(place.run("gristmill edit model.gguf --add tokenizer.chat_template=u32:5"), @r#"
     exit: 1
     --- stderr
-    error: model.gguf: refused: "tokenizer.chat_template": chat template: UINT32 is no text
-    hint: mend the template; `--force` writes it as it is
+    error: model.gguf: refused: "tokenizer.chat_template" would be UINT32, and it is STRING everywhere
+    hint: if you are sure, give `--force`; `--dry-run --force` shows the change, and `--backup` keeps the old file
     "#);
     for line in [
         "gristmill edit model.gguf --set-file tokenizer.chat_template=broken.jinja",
@@ -442,4 +443,114 @@ fn ctrl_c_leaves_nothing_but_the_old_file_or_the_new_one() {
         );
         assert_eq!(place.files(), ["model.gguf", "name"]);
     }
+}
+
+#[test]
+fn what_a_value_is_read_from_is_a_file_of_bounded_length() {
+    let place = Workplace::new();
+    small(&place);
+    for flag in [
+        "--set-file x.text=/dev/zero",
+        "--set-json /dev/zero",
+        "--chat-template-file /dev/zero",
+        "--chat-template-config /dev/zero",
+    ] {
+        let shown = place.run(&format!("gristmill edit model.gguf {flag}"));
+        assert!(
+            shown.contains("/dev/zero: is no regular file\nhint: "),
+            "{flag}: {shown}"
+        );
+    }
+    // A hole of a terabyte costs nothing to make.
+    let hole = fs::File::create(place.path("hole")).expect("a file");
+    hole.set_len(1 << 40).expect("a length");
+    let shown = place.run("gristmill edit model.gguf --set-file x.text=hole");
+    assert!(
+        shown.contains("hole: has more than the 268435456 bytes"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn known_keys_have_their_types_and_near_ones_are_told() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let run =
+        |words: &[&str]| place.run_words(&[&["gristmill", "edit", "model.gguf"], words].concat());
+    for word in [
+        r#"general.languages=["en","de"]"#,
+        r#"general.datasets=str:["x","y"]"#,
+        "general.base_model.count=1",
+        "tokenizer.ggml.eot_token_id=3",
+    ] {
+        let shown = run(&["--set", word]);
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+    }
+    let list = |words: [&str; 2]| Some(Value::from(words.map(str::to_owned).to_vec()));
+    assert_eq!(value(&path, "general.languages"), list(["en", "de"]));
+    assert_eq!(value(&path, "general.datasets"), list(["x", "y"]));
+    assert_eq!(value(&path, "general.base_model.count"), Some(1u32.into()));
+    assert_eq!(
+        value(&path, "tokenizer.ggml.eot_token_id"),
+        Some(3u32.into())
+    );
+    for (word, says) in [
+        (
+            "tokenizer.ggml.eom_token_id=u64:1",
+            "it is UINT32 everywhere",
+        ),
+        ("tokenizer.ggml.pre=u32:5", "it is STRING everywhere"),
+        ("general.author=srt:foo", "\"srt\" is no type"),
+    ] {
+        let shown = run(&["--set", word]);
+        assert!(
+            shown.starts_with("exit: 1") && shown.contains(says),
+            "{shown}"
+        );
+    }
+    let forced = run(&["--set", "tokenizer.ggml.pre=u32:5", "--force", "--dry-run"]);
+    assert!(
+        forced.contains("warning: ") && forced.contains("it is STRING everywhere"),
+        "{forced}"
+    );
+    let near = run(&["--set", "genral.license=str:mit", "--dry-run"]);
+    assert!(near.contains("near it: general.license"), "{near}");
+    let absent = run(&["--remove", "general.nam"]);
+    assert!(absent.contains("hint: near it: general.name"), "{absent}");
+    let twice = run(&["--set-json", r#"{"x.a": "x", "x.a": "y"}"#]);
+    assert!(
+        twice.starts_with("exit: 1") && twice.contains("\"x.a\" is there twice"),
+        "{twice}"
+    );
+    let number = run(&["--eos", "3"]);
+    assert!(number.contains("--special-token-by-id eos 3"), "{number}");
+}
+
+#[test]
+fn the_report_shows_where_texts_part_and_which_tokens_ids_mean() {
+    let place = Workplace::new();
+    small(&place);
+    let start = "{# a template with a long beginning that no edit touches #}".repeat(3);
+    place.write("a.jinja", format!("{start}old"));
+    place.write("b.jinja", format!("{start}new"));
+    place.run("gristmill edit model.gguf --chat-template-file a.jinja");
+    let shown = place.run("gristmill edit model.gguf --chat-template-file b.jinja");
+    assert!(
+        shown.contains("old\" (from byte ") && shown.contains("new\" (from byte "),
+        "{shown}"
+    );
+    let shown = place.run("gristmill edit model.gguf --special-token-by-id eos 3");
+    assert!(
+        shown.contains(r#"eos_token_id: 1 "</s>" -> 3 "<|im_end|>""#),
+        "{shown}"
+    );
+    let same = place.run("gristmill edit model.gguf --special-token-by-id eos 3");
+    assert!(
+        same.contains("nothing changes") && !same.contains("sha256"),
+        "{same}"
+    );
+    // Without room it has to be made, and that is an entry of the file's.
+    place.run("gristmill edit model.gguf --reserve 0");
+    let shown = place.run("gristmill edit model.gguf --remove x.bytes --remove general.name");
+    assert!(shown.contains("\n+ gristmill.reserved: "), "{shown}");
 }

@@ -533,3 +533,42 @@ fn tensor_data_is_never_touched() {
         start.elapsed()
     );
 }
+
+#[test]
+fn what_is_there_of_an_incomplete_set_is_shown() {
+    let place = Workplace::new();
+    place.run("gristmill demo .");
+    let model = place
+        .files()
+        .into_iter()
+        .find(|name| name.ends_with(".gguf"));
+    let model = model.expect("the demo makes a file");
+    place.run(&format!(
+        "gristmill split --split-max-tensors 20 {model} part"
+    ));
+    let parts: Vec<String> = place
+        .files()
+        .into_iter()
+        .filter(|name| name.starts_with("part-"))
+        .collect();
+    assert!(parts.len() > 1, "{parts:?}");
+    let offsets = [&parts[0], &parts[1]].map(|part| {
+        let shown = place.run(&format!("gristmill inspect --data-offset {part}"));
+        shown
+            .split_whitespace()
+            .last()
+            .expect("a number")
+            .to_owned()
+    });
+    assert_ne!(offsets[0], offsets[1]);
+    std::fs::remove_file(place.path(&parts[1])).expect("it is there");
+    let shown = place.run(&format!(
+        "gristmill inspect --get general.architecture {}",
+        parts[0]
+    ));
+    assert!(
+        shown.starts_with("exit: 0\n--- stdout\nllama\n--- stderr\nwarning: "),
+        "{shown}"
+    );
+    assert!(shown.contains(&parts[1]), "{shown}");
+}

@@ -96,7 +96,8 @@ pub(crate) fn is_same(a: &Value, b: &Value) -> bool {
         typed_value(value, Endian::Little, &mut out);
         out
     };
-    a == b || (typed_value_bytes(a) == typed_value_bytes(b) && bytes(a) == bytes(b))
+    // Not by `==`, for which zero is minus zero.
+    typed_value_bytes(a) == typed_value_bytes(b) && bytes(a) == bytes(b)
 }
 
 /// The bytes that [`typed_value`] writes.

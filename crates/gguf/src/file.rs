@@ -1,6 +1,7 @@
 //! One validated file.
 
 use std::collections::HashMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -277,7 +278,15 @@ fn map(path: &Path) -> Result<(Mapping, Held)> {
         .metadata()
         .map_err(|source| Error::io(path, "look at the file", source))?;
     if about.len() == 0 {
-        return Err(diagnose(&[], path));
+        // Files of the system have no size, and bytes all the same.
+        let mut first = [0; 1];
+        let holds_bytes = matches!(file.file().read(&mut first), Ok(1));
+        return Err(match holds_bytes {
+            true => Error::NotRegular {
+                path: path.to_owned(),
+            },
+            false => diagnose(&[], path),
+        });
     }
     let region = Mapping::of_file(file.file(), path)?;
     let held = Held {

@@ -152,6 +152,7 @@ mod file_type;
 mod hash;
 mod imatrix;
 mod kind;
+mod known_keys;
 pub mod limits;
 mod mapping;
 mod merge;
@@ -186,6 +187,7 @@ pub use hash::{
 };
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm, LegacyLoss};
 pub use kind::Kind;
+pub use known_keys::{KNOWN_KEYS, KnownKey, KnownType, known_key, near_keys};
 pub use mapping::Mapping;
 pub use merge::{MergeOptions, MergeReport, merge};
 pub use metadata::Metadata;

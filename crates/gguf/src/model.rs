@@ -56,6 +56,23 @@ impl Model {
         Model::of_shards(shards::open_set(file, File::open_stored)?)
     }
 
+    /// Like [`Model::open_stored`], and where files of the set are missing, those that are there, with the error that tells
+    /// which ones are not. To be looked at, not to be worked with: without the first file even the metadata is missing.
+    ///
+    /// # Errors
+    /// Those of [`Model::open`] but [`Error::MissingShards`].
+    pub fn open_present(path: &Path) -> Result<(Model, Option<Error>)> {
+        match Model::open_stored(path) {
+            Ok(model) => Ok((model, None)),
+            Err(missing @ Error::MissingShards { .. }) => {
+                let file = File::open_stored(path)?;
+                let (shards, missing) = shards::open_present(file, File::open_stored, missing)?;
+                Ok((Model::of_shards(shards)?, Some(missing)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// A model in one file that is already open, be it a shard or not.
     ///
     /// # Errors

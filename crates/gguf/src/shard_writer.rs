@@ -99,7 +99,8 @@ impl ShardPlan {
     /// A set of shards `PREFIX-00001-of-0000N.gguf`, one for each of the `shards`, which divide the tensors.
     ///
     /// # Errors
-    /// [`Error::SplitTooFine`] for more shards than a set can count.
+    /// [`Error::SplitTooFine`] for more shards than a set can count, [`Error::BadPrefix`] for a prefix that is no beginning
+    /// of a file name.
     pub fn set(
         prefix: &Path,
         metadata: &Metadata,
@@ -114,9 +115,7 @@ impl ShardPlan {
                 limit: limits::SHARDS,
             });
         };
-        let name = prefix
-            .file_name()
-            .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let name = prefix_name(prefix)?;
         // Files have at most a million tensors, sets 65535 files: the sum of a real model fits.
         let n_tensors = i32::try_from(tensors.len()).unwrap_or(i32::MAX);
         let plan = |(range, number): (&Range<usize>, u16)| {
@@ -126,7 +125,7 @@ impl ShardPlan {
                 Metadata::new()
             };
             number_shard(&mut own, number, count, n_tensors, keys);
-            let file = shard_file_name(&name, u64::from(number) + 1, count.into());
+            let file = shard_file_name(name, u64::from(number) + 1, count.into());
             ShardPlan {
                 path: prefix.with_file_name(file),
                 metadata: own,
@@ -166,6 +165,24 @@ impl ShardPlan {
     pub fn size(&self, options: &WriteOptions) -> Result<u64> {
         Writer::size_of(&self.path, &self.metadata, &self.tensors, options)
     }
+}
+
+/// What the names of a set begin with.
+fn prefix_name(prefix: &Path) -> Result<&str> {
+    let bad = |reason| Error::BadPrefix {
+        path: prefix.to_owned(),
+        reason,
+    };
+    if shards::is_folder_name(prefix) {
+        return Err(bad("it names a folder"));
+    }
+    // A device is what somebody names who wants no output; files beside it are not.
+    if std::fs::metadata(prefix).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+        return Err(bad("it is a device or a pipe"));
+    }
+    let name = prefix.file_name().ok_or_else(|| bad("it names a folder"))?;
+    name.to_str()
+        .ok_or_else(|| bad("it is no UTF-8 text, by which the files of a set find each other"))
 }
 
 /// Puts the entries that tell shards apart at the end, in the types of the reference.

@@ -41,9 +41,17 @@ pub fn shard_file_name(prefix: &str, number: u64, count: u64) -> String {
 /// What shards are named after, from the name that a single file would have: the path without `.gguf`.
 pub fn shard_prefix(path: &Path) -> PathBuf {
     match path.extension() {
-        Some(extension) if extension == "gguf" => path.with_extension(""),
+        Some(extension) if extension == "gguf" && !is_folder_name(path) => path.with_extension(""),
         _ => path.to_owned(),
     }
+}
+
+/// Whether a path can only name a folder: it ends in a separator or in `.`, which [`Path::file_name`] passes over.
+pub(crate) fn is_folder_name(path: &Path) -> bool {
+    let text = path.as_os_str().as_encoded_bytes();
+    let is_separator = |byte: &u8| std::path::is_separator(char::from(*byte));
+    let before_dot = text.strip_suffix(b".").unwrap_or(text);
+    before_dot.last().is_some_and(is_separator) || path.file_name().is_none()
 }
 
 fn suffix(number: u64, count: u64) -> String {
@@ -114,6 +122,35 @@ fn shown(value: &Value) -> String {
             None => format!("another {ty}"),
         },
     }
+}
+
+/// The files that are there of the set that `file` belongs to, in order, and the error that tells what is missing.
+pub(crate) fn open_present(
+    file: File,
+    open: impl Fn(&Path) -> Result<File>,
+    missing: Error,
+) -> Result<(Vec<File>, Error)> {
+    let count = key(&file, COUNT)?.unwrap_or(1);
+    let own = number_of(&file, count)?;
+    let prefix = ShardName::of(file.path()).map_or("", |name| name.prefix);
+    let names: Vec<PathBuf> = (1..=count)
+        .map(|number| {
+            file.path()
+                .with_file_name(shard_file_name(prefix, number, count))
+        })
+        .collect();
+    let mut own = Some((own, file));
+    let mut shards: Vec<File> = Vec::new();
+    for (number, path) in (1..).zip(names) {
+        let shard = match own.take_if(|(own, _)| *own == number) {
+            Some((_, file)) => file,
+            None if !path.exists() => continue,
+            None => open(&path)?,
+        };
+        check_member(&shard, number, count, shards.first())?;
+        shards.push(shard);
+    }
+    Ok((shards, missing))
 }
 
 /// All files of the set that `file` belongs to, in order; only `file` if it is no part of one.

@@ -1,12 +1,16 @@
 //! Metadata values from JSON and to it.
 
-use gristmill_gguf::edit::{value_of, value_type_of};
-use gristmill_gguf::{Array, Value, ValueType};
+use std::collections::HashSet;
+use std::fmt;
+
+use gristmill_gguf::edit::{integer_range, value_of, value_type_of};
+use gristmill_gguf::{Array, KnownType, Value, ValueType};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value as Json;
 
-/// The value that a JSON value means for a key that has `existing`. An object says its type itself:
+/// The value that a JSON value means for a key whose type may be `known`. An object says its type itself:
 /// `{"type": "UINT32", "value": 5}`, or `{"type": "ARRAY", "element_type": "STRING", "value": […]}`.
-pub fn value(json: &Json, existing: Option<&Value>) -> Result<Value, String> {
+pub fn value(json: &Json, known: Option<KnownType>) -> Result<Value, String> {
     if let Json::Object(object) = json {
         let text = |name: &str| object.get(name).and_then(Json::as_str);
         let value = object.get("value").ok_or("an object without \"value\"")?;
@@ -18,9 +22,9 @@ pub fn value(json: &Json, existing: Option<&Value>) -> Result<Value, String> {
             (false, _) => scalar(value, type_named(ty)?),
         };
     }
-    match existing {
-        Some(Value::Array(old)) => array(json, old.element_type()),
-        Some(old) => scalar(json, old.value_type()),
+    match known {
+        Some(KnownType::List(element)) => array(json, element),
+        Some(KnownType::One(ty)) => scalar(json, ty),
         None => new_value(json),
     }
 }
@@ -51,6 +55,17 @@ fn scalar(json: &Json, ty: ValueType) -> Result<Value, String> {
     match (json, ty) {
         (Json::String(text), ValueType::String) => Ok(text.as_str().into()),
         (Json::Bool(value), ValueType::Bool) => Ok((*value).into()),
+        // What no 64 bits hold comes as a float, which has lost its digits.
+        (Json::Number(number), ty)
+            if number.is_f64() && number.as_f64().is_some_and(|wide| wide.fract() == 0.0) =>
+        {
+            match integer_range(ty) {
+                Some((least, most)) => {
+                    Err(format!("{number} does not fit in {ty} ({least} to {most})"))
+                }
+                None => value_of(&number.to_string(), ty),
+            }
+        }
         (Json::Number(number), ty) if ty != ValueType::String => value_of(&number.to_string(), ty),
         // JSON has no infinities; as text they are clear enough.
         (Json::String(text), ValueType::F32 | ValueType::F64) => value_of(text, ty),
@@ -107,13 +122,41 @@ fn push(array: &mut Array, value: Value) {
     }
 }
 
+/// The entries of an object, in their order; a key that is there twice is refused, as nobody knows which one counts.
+pub struct Entries(pub Vec<(String, Json)>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Entries, D::Error> {
+        struct OfObject;
+        impl<'de> Visitor<'de> for OfObject {
+            type Value = Entries;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+                let (mut seen, mut entries) = (HashSet::new(), Vec::new());
+                while let Some((key, value)) = map.next_entry::<String, Json>()? {
+                    if !seen.insert(key.clone()) {
+                        return Err(A::Error::custom(format!("{key:?} is there twice")));
+                    }
+                    entries.push((key, value));
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(OfObject)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn of(text: &str, existing: Option<Value>) -> Result<Value, String> {
         let json = serde_json::from_str(text).expect("it is JSON");
-        value(&json, existing.as_ref())
+        value(&json, existing.as_ref().map(KnownType::of))
     }
 
     #[test]
@@ -125,10 +168,32 @@ mod tests {
             Ok(vec![1u8, 2].into())
         );
         let error = of("70000", Some(1u16.into())).expect_err("it does not fit");
-        assert_eq!(error, "70000 does not fit in UINT16");
+        assert_eq!(error, "70000 does not fit in UINT16 (0 to 65535)");
         let error = of("\"x\"", Some(1u16.into())).expect_err("it is text");
         assert_eq!(error, "\"x\" is no UINT16");
         assert!(of("[1, \"x\"]", Some(vec![0u8].into())).is_err());
+    }
+
+    #[test]
+    fn entries_are_there_once_and_numbers_fit() {
+        let entries = |text: &str| serde_json::from_str::<Entries>(text);
+        let twice = entries(r#"{"a": "x", "a": "y"}"#)
+            .err()
+            .expect("it is there twice");
+        assert!(
+            twice.to_string().contains("\"a\" is there twice"),
+            "{twice}"
+        );
+        let keys = entries(r#"{"b": 1, "a": 2}"#).expect("good").0;
+        assert_eq!(
+            keys.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(),
+            ["b", "a"]
+        );
+        let error = of("18446744073709551616", Some(1u64.into())).expect_err("one too many");
+        assert!(
+            error.contains("does not fit in UINT64 (0 to 18446744073709551615)"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use gristmill_gguf::Value;
-use gristmill_gguf::edit::{Change, Outcome, Plan, Way};
+use gristmill_gguf::edit::{Change, Edit, Outcome, Plan, RESERVED_KEY, Way};
+use gristmill_gguf::{Metadata, Text, Value};
 use serde_json::{Value as Json, json};
 
 use crate::display::printable;
 use crate::value_json::shown;
-use crate::value_text::{Extent, show};
+use crate::value_text::{Extent, show, show_pair};
 
 /// How much of a value to show.
 const EXTENT: Extent = Extent {
@@ -23,8 +23,37 @@ pub struct Report<'a> {
     pub plan: &'a Plan,
     /// None of a dry run.
     pub outcome: Option<&'a Outcome>,
+    /// Ids in the edits and the texts of their tokens.
+    pub tokens: &'a [(i128, String)],
     /// SHA-256 of the whole file before and after, where they were asked for.
     pub hashes: (Option<String>, Option<String>),
+}
+
+/// Whether the key holds the id of a token.
+fn is_token(key: &str) -> bool {
+    key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id")
+}
+
+/// Ids that edits of special tokens name, old and new, with the texts that these tokens have.
+pub fn token_texts(edits: &[Edit], metadata: &Metadata) -> Vec<(i128, String)> {
+    let Ok(Some(tokens)) = metadata.strings("tokenizer.ggml.tokens") else {
+        return Vec::new();
+    };
+    let mut texts = Vec::new();
+    for edit in edits {
+        let (Edit::Set { key, value } | Edit::Add { key, value }) = edit else {
+            continue;
+        };
+        let values = [Some(value), metadata.get(key)];
+        for id in values.into_iter().flatten().filter_map(Value::as_integer) {
+            let place = usize::try_from(id).ok().filter(|_| is_token(key));
+            let text = place.and_then(|place| tokens.iter().nth(place));
+            texts.extend(
+                text.map(|text| (id, show(&Value::String(Text::from_bytes(text)), EXTENT))),
+            );
+        }
+    }
+    texts
 }
 
 impl Report<'_> {
@@ -42,7 +71,18 @@ impl Report<'_> {
 
     fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         for change in self.plan.changes() {
-            writeln!(out, "{}", line(change))?;
+            writeln!(out, "{}", self.line(change))?;
+        }
+        match self.plan.has_reserve() {
+            (false, true) => writeln!(
+                out,
+                "+ {RESERVED_KEY}: spaces, so that the tensor data keeps its place (`--reserve 0` does without)"
+            )?,
+            (true, false) => writeln!(out, "- {RESERVED_KEY}")?,
+            _ => {}
+        }
+        if self.plan.changes().is_empty() && matches!(self.plan.way(), Way::Rewrite { .. }) {
+            writeln!(out, "no entry changes")?;
         }
         writeln!(out, "{}", self.way())?;
         if self.plan.room() > 0 {
@@ -55,6 +95,9 @@ impl Report<'_> {
                 printable(&backup.display().to_string())
             )?;
         }
+        if matches!(self.plan.way(), Way::Unchanged) {
+            return Ok(());
+        }
         let (before, after) = self.plan.header_sha256();
         let (bytes_before, bytes_after) = self.plan.header_bytes();
         writeln!(out, "header before: sha256 {before} ({bytes_before} bytes)")?;
@@ -66,6 +109,30 @@ impl Report<'_> {
             writeln!(out, "file after:    sha256 {sum}")?;
         }
         Ok(())
+    }
+
+    /// One change in one line; of a token's id, with its text.
+    fn line(&self, change: &Change) -> String {
+        let text = |value: &Option<Value>| {
+            let id = value.as_ref()?.as_integer()?;
+            self.tokens.iter().find(|(known, _)| *known == id)
+        };
+        let (Some(before), Some(after)) = (&change.before, &change.after) else {
+            return match text(&change.after) {
+                Some((_, text)) if is_token(&change.key) => format!("{} {text}", line(change)),
+                _ => line(change),
+            };
+        };
+        if !is_token(&change.key) || change.renamed_from.is_some() {
+            return line(change);
+        }
+        let shown = |value: &Value, token: Option<&(i128, String)>| {
+            let token = token.map_or(String::new(), |(_, text)| format!(" {text}"));
+            format!("{}{token}", show(value, EXTENT))
+        };
+        let (old, new) = (text(&change.before), text(&change.after));
+        let key = printable(&change.key);
+        format!("~ {key}: {} -> {}", shown(before, old), shown(after, new))
     }
 
     /// How, in one sentence; of a dry run, how it would be.
@@ -109,6 +176,7 @@ impl Report<'_> {
             "reason": reason,
             "bytes_written": written.unwrap_or(self.plan.bytes_to_write()),
             "room": self.plan.room(),
+            "reserve": { "before": self.plan.has_reserve().0, "after": self.plan.has_reserve().1 },
             "file_bytes": { "before": file_before, "after": file_after },
             "header_bytes": { "before": header_before, "after": header_after },
             "header_sha256": { "before": sum_before, "after": sum_after },
@@ -133,11 +201,8 @@ fn line(change: &Change) -> String {
     match (&change.renamed_from, &change.before, &change.after) {
         (Some(from), ..) => format!("> {key}: was {}", printable(from)),
         (None, Some(before), Some(after)) => {
-            format!(
-                "~ {key}: {} -> {}",
-                show(before, EXTENT),
-                show(after, EXTENT)
-            )
+            let (before, after) = show_pair(before, after, EXTENT);
+            format!("~ {key}: {before} -> {after}")
         }
         (None, None, Some(after)) => {
             format!("+ {key}: {} {}", after.type_name(), show(after, EXTENT))

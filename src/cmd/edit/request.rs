@@ -1,13 +1,16 @@
 //! From the flags of `edit` to edits.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use gristmill_gguf::edit::{
     Edit, SPECIAL_TOKENS, TokenMatch, find_token, special_token_key, value_of, value_type_of,
 };
-use gristmill_gguf::{Array, Metadata, Text, Value, ValueType};
+use gristmill_gguf::{
+    Array, KnownType, Metadata, Text, Value, ValueType, known_key, limits, near_keys,
+};
 use serde_json::Value as Json;
 
 use super::json;
@@ -88,28 +91,6 @@ pub struct Request {
     special_token_by_id: Vec<String>,
 }
 
-/// Keys of which every writer knows the type.
-const KNOWN_TEXTS: &[&str] = &[
-    "general.author",
-    "general.basename",
-    "general.description",
-    "general.doi",
-    "general.finetune",
-    "general.license",
-    "general.license.link",
-    "general.license.name",
-    "general.name",
-    "general.organization",
-    "general.quantized_by",
-    "general.repo_url",
-    "general.size_label",
-    "general.url",
-    "general.uuid",
-    "general.version",
-    "tokenizer.chat_template",
-    "tokenizer.ggml.pre",
-];
-
 impl Request {
     /// Whether nothing was asked for.
     pub fn is_empty(&self) -> bool {
@@ -182,10 +163,13 @@ impl Request {
     pub fn edits(&self, metadata: &Metadata) -> anyhow::Result<Vec<Edit>> {
         let mut edits = Vec::new();
         for key in &self.remove {
+            require(key, metadata)?;
             edits.push(Edit::Remove { key: key.clone() });
         }
         for argument in &self.rename {
             let (from, to) = split(argument, RENAME)?;
+            require(from, metadata)?;
+            warn_of_near(to, metadata);
             let (from, to) = (from.to_owned(), to.to_owned());
             edits.push(Edit::Rename { from, to });
         }
@@ -194,18 +178,22 @@ impl Request {
         }
         for argument in &self.set {
             let (key, text) = split(argument, SET)?;
+            warn_of_near(key, metadata);
             edits.push(set(key, typed(key, text, metadata.get(key))?));
         }
         for argument in &self.set_array {
             let (key, text) = split(argument, SET_ARRAY)?;
+            warn_of_near(key, metadata);
             edits.push(set(key, typed_array(key, text, metadata.get(key))?));
         }
         for argument in &self.set_file {
             let (key, path) = split(argument, SET_FILE)?;
+            warn_of_near(key, metadata);
             edits.push(set(key, Text::from_bytes(read(Path::new(path))?)));
         }
         for argument in &self.add {
             let (key, text) = split(argument, ADD)?;
+            warn_of_near(key, metadata);
             let (key, value) = (key.to_owned(), typed(key, text, None)?);
             edits.push(Edit::Add { key, value });
         }
@@ -275,8 +263,24 @@ fn split<'a>(argument: &'a str, form: &str) -> anyhow::Result<(&'a str, &'a str)
         .ok_or_else(|| anyhow!("{argument:?} is not of the form {form}"))
 }
 
+/// The bytes of a file, which can be no more than a value may have; a device would never end.
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("{}: cannot read the file", path.display()))
+    let cannot = || format!("{}: cannot read the file", path.display());
+    if !fs::metadata(path).with_context(cannot)?.is_file() {
+        let hint = "name a file on a disk; what another command writes goes into one first";
+        return Err(anyhow!("{}: is no regular file", path.display()).context(Hint::new(hint)));
+    }
+    let file = fs::File::open(path).with_context(cannot)?;
+    let mut bytes = Vec::new();
+    let limit = limits::STRING_BYTES;
+    let n_read = file.take(limit + 1).read_to_end(&mut bytes);
+    if n_read.with_context(cannot)? as u64 > limit {
+        bail!(
+            "{}: has more than the {limit} bytes that a value may have",
+            path.display()
+        );
+    }
+    Ok(bytes)
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
@@ -293,34 +297,106 @@ fn type_prefix(text: &str) -> Option<(ValueType, &str)> {
     Some((value_type_of(name)?, rest))
 }
 
+/// The type that a key has: in the file, else everywhere.
+fn type_of_key(key: &str, existing: Option<&Value>) -> Option<KnownType> {
+    let known = || known_key(key).map(|known| known.ty);
+    existing.map(KnownType::of).or_else(known)
+}
+
 /// The value for a key, by the type in front of it, else the type that the key has.
 fn typed(key: &str, text: &str, existing: Option<&Value>) -> anyhow::Result<Value> {
-    if let Some((ty, text)) = type_prefix(text) {
-        return value_of(text, ty).map_err(for_key(key));
+    let of_key = type_of_key(key, existing);
+    if let Some((ty, text_after)) = type_prefix(text) {
+        // Of a key that holds an array, this is the type of its elements.
+        if matches!(of_key, Some(KnownType::List(_))) && text_after.trim_start().starts_with('[') {
+            return typed_array(key, text, existing);
+        }
+        return value_of(text_after, ty).map_err(for_key(key));
     }
-    match existing {
-        Some(Value::Array(_)) => typed_array(key, text, existing),
-        Some(value) => value_of(text, value.value_type()).map_err(for_key(key)),
-        None if KNOWN_TEXTS.contains(&key) => Ok(text.into()),
-        None => Err(no_type(key, "str:text")),
+    match of_key {
+        Some(KnownType::List(_)) => typed_array(key, text, existing),
+        Some(KnownType::One(ty)) => {
+            if let Some(word) = misspelt_type(text).filter(|_| existing.is_none()) {
+                return Err(no_such_type(key, word, text));
+            }
+            value_of(text, ty).map_err(for_key(key))
+        }
+        None => match misspelt_type(text) {
+            Some(word) => Err(no_such_type(key, word, text)),
+            None => Err(no_type(key, text)),
+        },
     }
 }
 
 fn typed_array(key: &str, text: &str, existing: Option<&Value>) -> anyhow::Result<Value> {
-    let (element, text) = match (type_prefix(text), existing) {
+    let (element, text) = match (type_prefix(text), type_of_key(key, existing)) {
         (Some((ty, text)), _) => (ty, text),
-        (None, Some(Value::Array(array))) => (array.element_type(), text),
-        (None, _) => return Err(no_type(key, "u32:[1,2]")),
+        (None, Some(KnownType::List(ty))) => (ty, text),
+        (None, _) => return Err(no_type(key, text)),
     };
-    let items: Json = serde_json::from_str(text)
-        .map_err(|error| anyhow!("metadata key {key:?}: {text:?} is no JSON: {error}"))?;
+    let items: Json = serde_json::from_str(text).map_err(|error| {
+        let hint = "an array is JSON: [\"a\",\"b\"] or [1,2], in quotes that the shell takes away";
+        anyhow!("metadata key {key:?}: {text:?} is no JSON: {error}").context(Hint::new(hint))
+    })?;
     json::array(&items, element).map_err(for_key(key))
 }
 
-fn no_type(key: &str, example: &str) -> anyhow::Error {
-    anyhow!("metadata key {key:?} is new, and its type is not given").context(Hint::new(format!(
-        "put a type in front of the value, as in {key}={example}"
+fn no_type(key: &str, text: &str) -> anyhow::Error {
+    let example = match text.trim_start().starts_with('[') {
+        true => {
+            format!("put the type of its elements in front, as in --set-array '{key}=str:{text}'")
+        }
+        false => format!("put a type in front of the value, as in {key}=str:text"),
+    };
+    anyhow!("metadata key {key:?} is new, and its type is not given").context(Hint::new(example))
+}
+
+/// Words that others use for types, and misspelt ones.
+const NO_TYPES: &[&str] = &[
+    "arr", "array", "boolean", "double", "float", "int", "integer", "json", "list", "number",
+    "srt", "sting", "text", "tsr", "uint",
+];
+
+/// A word in front of a colon that was meant for a type.
+fn misspelt_type(text: &str) -> Option<&str> {
+    let (word, _) = text.split_once(':')?;
+    NO_TYPES.binary_search(&word).is_ok().then_some(word)
+}
+
+fn no_such_type(key: &str, word: &str, text: &str) -> anyhow::Error {
+    anyhow!("metadata key {key:?}: {word:?} is no type").context(Hint::new(format!(
+        "the types are u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool str; a text that begins so is {key}=str:{text}"
     )))
+}
+
+/// Says of a key that is not there yet which one may have been meant.
+fn warn_of_near(key: &str, metadata: &Metadata) {
+    if metadata.contains(key) || known_key(key).is_some() {
+        return;
+    }
+    let near = near_keys(metadata, key);
+    if !near.is_empty() {
+        say!(
+            "warning: the key {key:?} is new; near it: {}",
+            near.join(", ")
+        );
+    } else if key.contains(char::is_whitespace) {
+        say!("warning: the key {key:?} is new, and has spaces in it");
+    }
+}
+
+/// Refuses a key that is not there, and names those that may have been meant.
+fn require(key: &str, metadata: &Metadata) -> anyhow::Result<()> {
+    if metadata.contains(key) {
+        return Ok(());
+    }
+    let error = anyhow!("metadata key {key:?} cannot be changed: it is not there");
+    let mut near = near_keys(metadata, key);
+    near.retain(|near| metadata.contains(near));
+    Err(error.context(Hint::new(match near.is_empty() {
+        true => "`gristmill inspect --metadata` lists the keys".to_owned(),
+        false => format!("near it: {}", near.join(", ")),
+    })))
 }
 
 /// The entries of a JSON object, which stands in the argument or in a file of this name.
@@ -329,13 +405,15 @@ fn from_json(argument: &str, metadata: &Metadata) -> anyhow::Result<Vec<Edit>> {
         true => argument.to_owned(),
         false => read_text(Path::new(argument))?,
     };
-    let object: serde_json::Map<String, Json> =
+    let object: json::Entries =
         serde_json::from_str(&text).context("--set-json: no JSON object")?;
-    let edit = |(key, json): (&String, &Json)| {
-        let value = json::value(json, metadata.get(key)).map_err(for_key(key))?;
+    let edit = |(key, json): &(String, Json)| {
+        warn_of_near(key, metadata);
+        let known = type_of_key(key, metadata.get(key));
+        let value = json::value(json, known).map_err(for_key(key))?;
         Ok(set(key, value))
     };
-    object.iter().map(edit).collect()
+    object.0.iter().map(edit).collect()
 }
 
 /// A template for the model; the named ones beside it stay, and are told of.
@@ -415,8 +493,13 @@ fn id_edit(key: &str, id: u32, metadata: &Metadata) -> anyhow::Result<Edit> {
 
 fn token(name: &str, text: &str, metadata: &Metadata) -> anyhow::Result<Edit> {
     let key = special_key(name).map_err(anyhow::Error::msg)?;
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let by_id = format!("--special-token-by-id {name} {text} takes it for an id");
     match find_token(metadata, text) {
         Some(TokenMatch::Found { id, n_others }) => {
+            if is_number {
+                say!("note: {text:?} is the text of token {id}; {by_id}");
+            }
             if n_others > 0 {
                 say!(
                     "warning: {} tokens are {text:?}; {name} becomes the first, {id}",
@@ -429,6 +512,7 @@ fn token(name: &str, text: &str, metadata: &Metadata) -> anyhow::Result<Edit> {
             let error = anyhow!("no token of the vocabulary is {text:?}");
             let near: Vec<String> = near.iter().map(|token| format!("{token:?}")).collect();
             Err(match near.is_empty() {
+                _ if is_number => error.context(Hint::new(by_id)),
                 true => error,
                 false => error.context(Hint::new(format!("near it: {}", near.join(", ")))),
             })
@@ -462,10 +546,22 @@ mod tests {
         );
         assert!(of("5", None).is_err());
         assert_eq!(typed("general.name", "x", None).expect("good"), "x".into());
-    }
-
-    #[test]
-    fn the_known_texts_are_sorted() {
-        assert!(KNOWN_TEXTS.is_sorted());
+        assert!(NO_TYPES.is_sorted());
+        // What is known of a key needs no words.
+        let list: Value = vec!["x".to_owned(), "y".to_owned()].into();
+        for text in [r#"["x","y"]"#, r#"str:["x","y"]"#] {
+            assert_eq!(typed("general.tags", text, None).expect("good"), list);
+        }
+        let count = typed("general.base_model.count", "1", None);
+        assert_eq!(count.expect("good"), 1u32.into());
+        for text in ["srt:foo", "text:foo", "int:5"] {
+            let error = typed("general.author", text, None).expect_err(text);
+            assert!(format!("{error:?}").contains("is no type"), "{error:?}");
+            assert!(typed("x.new", text, None).is_err());
+        }
+        let url = typed("general.url", "https://x", None).expect("good");
+        assert_eq!(url, "https://x".into());
+        let error = typed("x.new", r#"["x"]"#, None).expect_err("no type");
+        assert!(format!("{error:?}").contains("--set-array"), "{error:?}");
     }
 }

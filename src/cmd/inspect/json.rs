@@ -27,7 +27,8 @@ impl Serialize for Document<'_> {
         let first = &model.shards()[0];
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("path", &first.path().to_string_lossy())?;
-        map.serialize_entry("file_size", &first.size())?;
+        // Of all files, as the number of tensors is.
+        map.serialize_entry("file_size", &model.size())?;
         map.serialize_entry("version", &first.version())?;
         map.serialize_entry("endian", first.endian().name())?;
         map.serialize_entry("tensor_count", &n_tensors)?;

@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use gristmill_gguf::{Model, Summary, TypeShare};
 
 use super::{Extent, dims};
-use crate::display::{count, pad, printable, size, width};
+use crate::display::{count, cut, pad, printable, size, width};
 use crate::value_text::show;
 
+/// Characters of a text in the summary; a name may have megabytes.
+const TEXT_CHARS: usize = 200;
 /// Columns that a role takes where all are short.
 const ROLE_COLUMNS_MIN: usize = 16;
 
@@ -37,7 +39,10 @@ pub fn write(
 
 /// What the file is, in the order in which one asks; texts as the file has them, to be made safe by the caller.
 pub fn facts(summary: &Summary) -> Vec<(&'static str, String)> {
-    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not given".to_owned());
+    let known = |text: &Option<String>| match text {
+        Some(text) => cut(text, TEXT_CHARS).into_owned(),
+        None => "not given".to_owned(),
+    };
     let number = |number: Option<u64>| {
         number.map_or_else(|| "not given".to_owned(), |number| number.to_string())
     };
@@ -91,10 +96,10 @@ fn vocabulary(summary: &Summary) -> String {
     let Some(n_tokens) = summary.n_tokens else {
         return "none".to_owned();
     };
-    let names: Vec<&str> = [&summary.tokenizer, &summary.pre_tokenizer]
+    let names: Vec<_> = [&summary.tokenizer, &summary.pre_tokenizer]
         .into_iter()
         .flatten()
-        .map(String::as_str)
+        .map(|name| cut(name, TEXT_CHARS))
         .collect();
     if names.is_empty() {
         return format!("{n_tokens} tokens");

@@ -56,7 +56,7 @@ fn backup_path(path: &Path) -> Result<PathBuf> {
     name.push(".bak");
     let backup = path.with_file_name(name);
     if fs::symlink_metadata(&backup).is_ok() {
-        return Err(Error::OutputExists { path: backup });
+        return Err(Error::BackupExists { path: backup });
     }
     Ok(backup)
 }

@@ -2,6 +2,7 @@
 
 use super::draft::Change;
 use super::tokens;
+use crate::known_keys::{KnownType, known_key};
 use crate::metadata::Metadata;
 use crate::value::Value;
 
@@ -60,7 +61,25 @@ fn of_key(key: &str, change: &Change, before: &Metadata) -> Option<String> {
 
 /// Readers ask for a type, and refuse the file where they find another one.
 fn other_type(change: &Change) -> Option<String> {
-    let type_name = |value: &Option<Value>| value.as_ref().map(Value::type_name);
-    let (before, after) = (type_name(&change.before)?, type_name(&change.after)?);
-    (before != after).then(|| format!("{:?} would change from {before} to {after}", change.key))
+    let (key, after) = (&change.key, change.after.as_ref()?);
+    let known = known_key(key).map(|known| known.ty);
+    if known == Some(KnownType::of(after)) {
+        return None;
+    }
+    let is_moved = change.renamed_from.is_some();
+    let before = change.before.as_ref().filter(|_| !is_moved);
+    match (before.map(Value::type_name), known) {
+        (Some(before), _) if before == after.type_name() => None,
+        (Some(before), _) => {
+            let after = after.type_name();
+            Some(format!("{key:?} would change from {before} to {after}"))
+        }
+        (None, Some(known)) => {
+            let after = after.type_name();
+            Some(format!(
+                "{key:?} would be {after}, and it is {known} everywhere"
+            ))
+        }
+        (None, None) => None,
+    }
 }

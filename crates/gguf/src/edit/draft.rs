@@ -161,7 +161,7 @@ impl<'a> Draft<'a> {
         if self.named.insert(key.to_owned()) {
             return Ok(());
         }
-        self.bad(key, "two edits name it")
+        self.bad(key, "two edits name it; give one of them")
     }
 
     fn set(&mut self, key: &str, value: &Value, must_be_new: bool) -> Result<()> {
@@ -169,7 +169,7 @@ impl<'a> Draft<'a> {
         writer::check_entry(self.file.path(), key, value)?;
         let before = self.places.get(key).copied();
         if must_be_new && before.is_some() {
-            return self.bad(key, "it is there already");
+            return self.bad(key, "it is there already; `--set` gives it another value");
         }
         let body = Body::New(value.clone());
         let Some(slot) = before.and_then(|place| self.slots[place].as_mut()) else {
@@ -177,8 +177,8 @@ impl<'a> Draft<'a> {
             self.change(key, None, Some(value.clone()), None);
             return Ok(());
         };
-        let same = slot.body.value() == value;
-        if !same {
+        // Bit for bit: zero and minus zero are equal and not the same.
+        if !encode::is_same(slot.body.value(), value) {
             let before = slot.body.value().clone();
             slot.body = body;
             self.change(key, Some(before), Some(value.clone()), None);

@@ -51,9 +51,22 @@ pub(super) fn replace_header(
         }
         return Err(error);
     }
-    undo::remove(&undo)?;
+    remove_done(path, &undo)?;
     step();
     Ok(undo_bytes + (2 * MARK.len() + changed.len()) as u64)
+}
+
+/// Removes the undo file of an edit that was made, which no failure can take back.
+fn remove_done(path: &Path, undo: &Path) -> Result<()> {
+    let removed = undo::remove(undo);
+    let reason = match removed {
+        // Whoever took it away, it is not needed.
+        Ok(()) | Err(Error::NotFound { .. }) => return Ok(()),
+        Err(Error::Io { source, .. }) => source.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let (path, undo) = (path.to_owned(), undo.to_owned());
+    Err(Error::UndoLeft { path, undo, reason })
 }
 
 /// The bytes that [`replace_header`] writes.

@@ -35,7 +35,8 @@ pub use recover::{Recovered, Recovery, recover, recover_on_open};
 pub(crate) use recover::{forget, is_marked, open_settled, undo_is_gone};
 pub use reserve::RESERVED_KEY;
 pub(crate) use reserve::spaces;
-pub use text::{value_of, value_type_of};
+pub use text::{integer_range, value_of, value_type_of};
+pub(crate) use tokens::byte_distance;
 pub use tokens::{SPECIAL_TOKENS, TokenMatch, find_token, special_token_key};
 
 /// One change of metadata.

@@ -28,6 +28,9 @@ pub struct EditOptions {
     pub backup: bool,
 }
 
+/// The longest name that common file systems take.
+const NAME_BYTES_MAX: usize = 255;
+
 /// How a new header gets into the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -66,6 +69,9 @@ pub struct Plan {
     /// What follows the header in a rewritten file.
     pub(super) pieces: Vec<Piece>,
     room: u64,
+    /// Whether there is a reserve: before and after.
+    has_reserve: (bool, bool),
+    dangers: Vec<String>,
 }
 
 /// What [`Plan::apply`] did.
@@ -126,12 +132,17 @@ impl Editor {
                 edit => draft.apply(edit)?,
             }
         }
+        let dangers = self.dangers(draft.changes());
         if !options.force {
-            self.check_danger(draft.changes(), &options)?;
+            self.check_danger(&dangers, &options)?;
         }
         let changes = draft.changes().to_vec();
         let (way, new, pieces) = self.header(&mut draft, &options)?;
         let room = draft.room().unwrap_or(0);
+        let has_reserve = (
+            self.metadata().contains(RESERVED_KEY),
+            draft.room().is_some(),
+        );
         drop(draft);
         let size = new.len() as u64 + pieces.iter().map(Piece::n_bytes).sum::<u64>();
         if undo::data_start(&new, &self.real, size)? != new.len() as u64 {
@@ -154,6 +165,8 @@ impl Editor {
             new,
             pieces,
             room,
+            has_reserve,
+            dangers,
         })
     }
 
@@ -180,14 +193,16 @@ impl Editor {
         })
     }
 
-    fn check_danger(&self, changes: &[Change], options: &EditOptions) -> Result<()> {
+    /// What may break, for each change that can break something.
+    fn dangers(&self, changes: &[Change]) -> Vec<String> {
+        let reason = |change| danger::reason(change, self.metadata());
+        changes.iter().filter_map(reason).collect()
+    }
+
+    fn check_danger(&self, dangers: &[String], options: &EditOptions) -> Result<()> {
         let path = || self.file.path().to_owned();
-        let reasons: Vec<String> = changes
-            .iter()
-            .filter_map(|change| danger::reason(change, self.metadata()))
-            .collect();
-        if !reasons.is_empty() {
-            let path = path();
+        if !dangers.is_empty() {
+            let (path, reasons) = (path(), dangers.to_vec());
             return Err(Error::DangerousEdit { path, reasons });
         }
         if options.output.is_none() && is_protected(&self.real) {
@@ -260,6 +275,12 @@ impl Editor {
         }
         if is_protected(&self.real) {
             return Some("the file is write-protected".to_owned());
+        }
+        if undo::path_of(&self.real)
+            .file_name()
+            .is_some_and(|name| name.len() > NAME_BYTES_MAX)
+        {
+            return Some("its name is too long for an undo file beside it".to_owned());
         }
         let n_names = n_names(&self.real);
         if n_names > 1 {
@@ -371,6 +392,16 @@ impl Plan {
         }
     }
 
+    /// Whether there is an entry [`RESERVED_KEY`], which edits need for room: before and after.
+    pub fn has_reserve(&self) -> (bool, bool) {
+        self.has_reserve
+    }
+
+    /// What the changes may break, and was allowed by `force`.
+    pub fn dangers(&self) -> &[String] {
+        &self.dangers
+    }
+
     /// The room for later edits that the file will have, in bytes.
     pub fn room(&self) -> u64 {
         self.room
@@ -445,8 +476,8 @@ impl Plan {
                 backup: backup.keep(),
             }),
             Err(error) => {
-                if matches!(error, Error::Unrestored { .. }) {
-                    // The file is not whole; all the better that there is a copy.
+                if matches!(error, Error::Unrestored { .. } | Error::UndoLeft { .. }) {
+                    // The file is not whole, or another one than before; all the better that there is a copy.
                     let _ = backup.keep();
                 }
                 Err(error)

@@ -143,11 +143,8 @@ pub(crate) fn is_marked(head: &[u8]) -> bool {
 /// The error for a marked file without an undo file.
 pub(crate) fn undo_is_gone(path: &Path) -> Error {
     let undo = undo::path_of(&undo::real_path(path));
-    Error::Unrestored {
-        path: path.to_owned(),
-        undo,
-        reason: "that file is not there".to_owned(),
-    }
+    let path = path.to_owned();
+    Error::UndoMissing { path, undo }
 }
 
 /// Removes the undo file of a file that has just been replaced by another one.

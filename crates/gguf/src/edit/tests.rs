@@ -262,8 +262,10 @@ fn a_marked_file_without_its_undo_file_is_told_from_any_other() {
     let away = folder.path().join("away");
     fs::rename(&undo, &away).unwrap();
     let error = File::open(&path).unwrap_err();
-    assert!(matches!(error, Error::Unrestored { .. }), "{error}");
+    assert!(matches!(error, Error::UndoMissing { .. }), "{error}");
     assert!(error.to_string().contains("is not there"), "{error}");
+    // What is not there cannot be deleted.
+    assert!(!error.hint().unwrap().contains("delete"));
     // Both moved together are good.
     let moved = folder.path().join("moved.gguf");
     fs::rename(&path, &moved).unwrap();
@@ -314,6 +316,39 @@ fn a_file_that_changed_after_the_plan_is_left_alone() {
     );
     assert_eq!(fs::read(&path).unwrap(), after);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn an_edit_that_was_made_keeps_its_backup_though_the_undo_file_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, edit) = large_header(folder.path());
+    let before = fs::read(&path).unwrap();
+    let options = EditOptions {
+        backup: true,
+        ..EditOptions::default()
+    };
+    let editor = Editor::open(&path).unwrap();
+    let plan = editor.plan(std::slice::from_ref(&edit), &options).unwrap();
+    let undo = undo::path_of(&path);
+    // A folder in place of the undo file cannot be removed as a file.
+    let error = plan
+        .replace_header(&mut || {
+            if undo.is_file() {
+                fs::remove_file(&undo).unwrap();
+                fs::create_dir(&undo).unwrap();
+            }
+        })
+        .unwrap_err();
+    assert!(matches!(error, Error::UndoLeft { .. }), "{error}");
+    assert!(error.to_string().contains("the edit was made"), "{error}");
+    assert_eq!(
+        fs::read(folder.path().join("model.gguf.bak")).unwrap(),
+        before
+    );
+    fs::remove_dir(&undo).unwrap();
+    let file = File::open(&path).unwrap();
+    let name = file.metadata().str("general.name").unwrap();
+    assert_eq!(name, Some("the name after the edit"));
 }
 
 #[test]

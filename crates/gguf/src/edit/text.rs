@@ -61,8 +61,33 @@ pub fn value_of(text: &str, ty: ValueType) -> Result<Value, String> {
 }
 
 fn integer<T: TryFrom<i128>>(text: &str, ty: ValueType) -> Result<T, String> {
-    let number = i128::from_str(text.trim()).map_err(|_| format!("{text:?} is no integer"))?;
-    T::try_from(number).map_err(|_| format!("{number} does not fit in {ty}"))
+    let number = i128::from_str(text.trim())
+        .map_err(|_| format!("{text:?} is no integer; write it in digits alone, as in 2048"))?;
+    T::try_from(number).map_err(|_| match integer_range(ty) {
+        Some((least, most)) => format!("{number} does not fit in {ty} ({least} to {most})"),
+        None => format!("{number} does not fit in {ty}"),
+    })
+}
+
+/// The least and the most that an integer type holds.
+pub fn integer_range(ty: ValueType) -> Option<(i128, i128)> {
+    let bits = match ty {
+        ValueType::U8 | ValueType::I8 => 8,
+        ValueType::U16 | ValueType::I16 => 16,
+        ValueType::U32 | ValueType::I32 => 32,
+        ValueType::U64 | ValueType::I64 => 64,
+        _ => return None,
+    };
+    let is_signed = matches!(
+        ty,
+        ValueType::I8 | ValueType::I16 | ValueType::I32 | ValueType::I64
+    );
+    let half = 1i128 << (bits - 1);
+    Some(if is_signed {
+        (-half, half - 1)
+    } else {
+        (0, 2 * half - 1)
+    })
 }
 
 fn number<T: FromStr>(text: &str, ty: ValueType) -> Result<T, String> {
@@ -85,10 +110,22 @@ mod tests {
     fn numbers_must_fit() {
         for (text, ty, expected) in [
             ("255", ValueType::U8, Ok(Value::U8(255))),
-            ("256", ValueType::U8, Err("256 does not fit in UINT8")),
-            ("-1", ValueType::U32, Err("-1 does not fit in UINT32")),
+            (
+                "256",
+                ValueType::U8,
+                Err("256 does not fit in UINT8 (0 to 255)"),
+            ),
+            (
+                "-1",
+                ValueType::U32,
+                Err("-1 does not fit in UINT32 (0 to 4294967295)"),
+            ),
             ("-128", ValueType::I8, Ok(Value::I8(-128))),
-            ("1.5", ValueType::I32, Err("\"1.5\" is no integer")),
+            (
+                "1.5",
+                ValueType::I32,
+                Err("\"1.5\" is no integer; write it in digits alone, as in 2048"),
+            ),
             ("1e4", ValueType::F32, Ok(Value::F32(1e4))),
             ("1e39", ValueType::F32, Err("1e39 does not fit in FLOAT32")),
             ("1e39", ValueType::F64, Ok(Value::F64(1e39))),

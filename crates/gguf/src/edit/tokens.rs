@@ -105,12 +105,12 @@ fn distance(token: &[u8], wanted: &str) -> Option<usize> {
     if long - short > 2 || long > 64 {
         return None;
     }
-    let steps = substitutions(token.as_bytes(), wanted.as_bytes());
+    let steps = byte_distance(token.as_bytes(), wanted.as_bytes());
     (steps <= 2 && steps < long).then_some(steps)
 }
 
 /// The Levenshtein distance in bytes.
-fn substitutions(one: &[u8], other: &[u8]) -> usize {
+pub(crate) fn byte_distance(one: &[u8], other: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, a) in one.iter().enumerate() {
         let mut corner = row[0];
@@ -196,7 +196,7 @@ mod tests {
     fn distances_are_levenshtein() {
         for (one, other, steps) in [("kitten", "sitting", 3), ("", "ab", 2), ("ab", "ab", 0)] {
             assert_eq!(
-                substitutions(one.as_bytes(), other.as_bytes()),
+                byte_distance(one.as_bytes(), other.as_bytes()),
                 steps,
                 "{one} {other}"
             );

@@ -22,6 +22,30 @@ macro_rules! edit_errors {
             reason: String,
         } hint
             "if the model is good as it is, delete the .edit-undo file; otherwise put the right one beside it, or fetch the model again";
+        /// An edit in place was cut short, and the undo file that would put it right is gone.
+        #[error("{}: an edit of this file was cut short, and {}, which held its header, is not there", .path.display(), .undo.display())]
+        UndoMissing {
+            /// The file.
+            path: PathBuf,
+            /// Where its undo file should be.
+            undo: PathBuf,
+        } hint "put the .edit-undo file beside it again, or fetch the model again";
+        /// An edit was made, and its undo file could not be removed.
+        #[error("{}: the edit was made, but {} cannot be removed: {reason}", .path.display(), .undo.display())]
+        UndoLeft {
+            /// The file, which is whole.
+            path: PathBuf,
+            /// Its undo file, which is not needed any more.
+            undo: PathBuf,
+            /// Why it stays.
+            reason: String,
+        } hint "the model is good; delete the .edit-undo file";
+        /// An older backup is there.
+        #[error("{}: an older backup is there, and none is ever replaced", .path.display())]
+        BackupExists {
+            /// The backup.
+            path: PathBuf,
+        } hint "move it away or delete it, or leave `--backup` out";
         /// Another process reads the header, or changes it, for longer than this one waits.
         #[error("{}: another process is changing this file", .path.display())]
         Busy {
@@ -66,6 +90,6 @@ macro_rules! edit_errors {
         WriteProtected {
             /// The file.
             path: PathBuf,
-        } hint "give `--output` to write another file, or make this one writable";
+        } hint "give `--output` to write another file, make this one writable, or give `--force` to replace it";
     } $($rest)* } };
 }

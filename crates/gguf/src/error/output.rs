@@ -88,6 +88,14 @@ macro_rules! output_errors {
             /// The most there may be.
             limit: u64,
         } hint "allow more tensors or bytes per file";
+        /// What the files of a set were to be named after is no beginning of a file name.
+        #[error("{}: files of a set cannot be named after it: {reason}", .path.display())]
+        BadPrefix {
+            /// The prefix.
+            path: PathBuf,
+            /// Why not.
+            reason: &'static str,
+        } hint "give the beginning of the names, with the folder: `shards/model` makes shards/model-00001-of-0000N.gguf";
         /// A limit of zero tensors or bytes per file.
         #[error("{}: cannot be split into files of 0 {unit}", .path.display())]
         SplitLimitZero {

@@ -434,6 +434,17 @@ fn dangerous_edits_need_force() {
         (remove("tokenizer.ggml.eos_token_id"), "would be missing"),
         (set("a.u8", 1u32), "from UINT8 to UINT32"),
         (
+            set("tokenizer.ggml.eot_token_id", 1u64),
+            "would be UINT64, and it is UINT32 everywhere",
+        ),
+        (set("tokenizer.ggml.pre", 5u32), "it is STRING everywhere"),
+        (set("general.name", 5u32), "it is STRING everywhere"),
+        (set("general.tags", "x"), "it is ARRAY of STRING everywhere"),
+        (
+            rename("a.u8", "general.author"),
+            "would be UINT8, and it is STRING everywhere",
+        ),
+        (
             set("b.u8", vec![1i32]),
             "from ARRAY of UINT8 to ARRAY of INT32",
         ),
@@ -456,6 +467,50 @@ fn dangerous_edits_need_force() {
     ] {
         plan(&place.path, &[harmless]).unwrap();
     }
+}
+
+#[test]
+fn the_sign_of_zero_is_a_change_and_the_same_nan_is_none() {
+    let nan = f32::from_bits(0x7fc0_1234);
+    let place = place(&sample().build());
+    let values = [
+        set("z.single", 0f32),
+        set("z.list", vec![0f32, 1.0]),
+        set("z.nan", nan),
+    ];
+    edit(&place.path, &values);
+    let minus = [
+        set("z.single", -0f32),
+        set("z.list", vec![-0f32, 1.0]),
+        set("z.nan", nan),
+    ];
+    assert_eq!(plan(&place.path, &minus).unwrap().changes().len(), 2);
+    edit(&place.path, &minus);
+    let file = File::open(&place.path).unwrap();
+    let sign = |key| match file.metadata().get(key) {
+        Some(Value::F32(value)) => value.is_sign_negative(),
+        Some(Value::Array(Array::F32(values))) => values[0].is_sign_negative(),
+        other => panic!("{other:?}"),
+    };
+    assert!(sign("z.single") && sign("z.list"));
+    assert_eq!(plan(&place.path, &minus).unwrap().way(), &Way::Unchanged);
+}
+
+#[test]
+fn a_name_without_room_for_an_undo_file_is_edited_all_the_same() {
+    let before = sample().entry_string("general.name", b"name").build();
+    let place = place(&before);
+    let long = place
+        .folder
+        .path()
+        .join(format!("{}.gguf", "n".repeat(245)));
+    fs::rename(&place.path, &long).unwrap();
+    let way = edit(&long, &[set("general.name", "eman")]);
+    assert!(
+        matches!(&way, Way::Rewrite { reason } if reason.contains("too long")),
+        "{way:?}"
+    );
+    untouched(&before, &fs::read(&long).unwrap(), &["general.name"]);
 }
 
 #[test]
@@ -636,10 +691,10 @@ fn the_old_file_is_kept_where_that_is_asked_for() {
         // A backup is never written over.
         let after = fs::read(&place.path).unwrap();
         let again = plan_with(&place.path, &[set("general.name", "third")], &options).unwrap();
-        assert!(matches!(
-            again.apply(&mut |_| ()),
-            Err(Error::OutputExists { .. })
-        ));
+        let error = again.apply(&mut |_| ()).unwrap_err();
+        assert!(matches!(error, Error::BackupExists { .. }), "{error}");
+        // `--force` would not help.
+        assert!(!error.hint().unwrap().contains("force"));
         assert_eq!(fs::read(&place.path).unwrap(), after);
         assert_eq!(place.names(), ["model.gguf", "model.gguf.bak"]);
     }

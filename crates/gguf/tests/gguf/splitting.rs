@@ -627,3 +627,92 @@ fn dry_runs_check_their_targets() {
     let error = convert_endian(&turning, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::OutputExists { .. }), "{error}");
 }
+
+#[test]
+fn a_prefix_is_the_beginning_of_a_file_name() {
+    let place = Place::new();
+    let input = place.model("m.gguf", 4);
+    let limits = ShardLimits {
+        tensors: Some(2),
+        ..ShardLimits::default()
+    };
+    let before = place.files();
+    let mut prefixes = vec![
+        place.path("dir.gguf/"),
+        place.path("dir/"),
+        place.path("."),
+        place.path(".."),
+        place.path("x/."),
+        PathBuf::from("/"),
+        PathBuf::from("."),
+    ];
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        prefixes.push(PathBuf::from("/dev/null"));
+        prefixes.push(
+            place
+                .folder
+                .path()
+                .join(std::ffi::OsStr::from_bytes(b"p\xff")),
+        );
+    }
+    for prefix in prefixes {
+        let error = split_to(
+            &input,
+            &gristmill_gguf::shard_prefix(&prefix),
+            limits.clone(),
+        );
+        let error = error.unwrap_err();
+        assert!(
+            matches!(error, Error::BadPrefix { .. }),
+            "{prefix:?}: {error}"
+        );
+        assert!(error.hint().is_some());
+    }
+    assert_eq!(place.files(), before);
+    // A folder of the same name is beside them, not in their way.
+    std::fs::create_dir(place.path("m")).unwrap();
+    split_to(&input, &place.path("m"), limits).unwrap();
+    assert!(place.path("m-00002-of-00002.gguf").exists());
+}
+
+#[test]
+fn what_is_there_of_an_incomplete_set_can_be_looked_at() {
+    let place = Place::new();
+    let input = place.model("m.gguf", 6);
+    let limits = ShardLimits {
+        tensors: Some(2),
+        ..ShardLimits::default()
+    };
+    split_to(&input, &place.path("m"), limits).unwrap();
+    let shard = |number| place.path(&format!("m-0000{number}-of-00003.gguf"));
+    let (model, missing) = Model::open_present(&shard(2)).unwrap();
+    assert!(missing.is_none() && model.shards().len() == 3);
+    std::fs::remove_file(shard(2)).unwrap();
+    let (model, missing) = Model::open_present(&shard(3)).unwrap();
+    assert_eq!(model.tensors().len(), 4);
+    assert_eq!(
+        model.metadata().str("general.name").unwrap(),
+        Some("Little")
+    );
+    assert!(matches!(
+        missing,
+        Some(Error::MissingShards {
+            n_missing: 1,
+            count: 3,
+            ..
+        })
+    ));
+    assert!(Model::open(&shard(3)).is_err());
+    // Other faults of a set stay errors.
+    std::fs::copy(shard(1), shard(2)).unwrap();
+    assert!(Model::open_present(&shard(3)).is_err());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_the_system_is_not_called_empty() {
+    let error = File::open(Path::new("/proc/version")).unwrap_err();
+    assert!(matches!(error, Error::NotRegular { .. }), "{error}");
+}

@@ -219,6 +219,18 @@ impl Finding {
     }
 }
 
+/// Characters of a text: words of the file in it may have megabytes.
+const TEXT_CHARS: usize = 1000;
+
+/// Keeps the start of a text.
+pub(crate) fn cut(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS) {
+        let n_bytes = text.len();
+        text.truncate(end);
+        text.push_str(&format!("… ({n_bytes} bytes)"));
+    }
+}
+
 /// Takes findings; of each code only the first are kept, so that a hostile file cannot make the list long.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
@@ -227,7 +239,10 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn push(&mut self, finding: Finding) {
+    pub(crate) fn push(&mut self, mut finding: Finding) {
+        cut(&mut finding.text);
+        finding.place.key.as_mut().map(cut);
+        finding.place.tensor.as_mut().map(cut);
         let count = self.counts.entry(finding.code).or_default();
         *count += 1;
         if *count <= LISTED {

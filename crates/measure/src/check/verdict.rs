@@ -5,8 +5,8 @@ use gristmill_model::{REFERENCE_ARCHITECTURES, architecture};
 use gristmill_tokenizer::Tokenizer;
 use serde::Serialize;
 
-use super::finding::{Code, Findings};
-use super::group::{GROUPS, Group, engines, metadata, tensors, tokenizer};
+use super::finding::{Code, Findings, cut};
+use super::group::{GROUPS, Group, engines, metadata, structure, tensors, tokenizer};
 use super::subject::Subject;
 use super::{Finding, Severity};
 
@@ -36,9 +36,11 @@ pub struct Verdict {
 /// Groups whose errors keep every engine from loading.
 const DECIDING: &[&str] = &["structure", "shards", "metadata", "tensors", "tokenizer"];
 
-/// Errors in spite of which llama.cpp loads a file: it warns of an id out of range and goes on without it, and never
-/// applies a merge that is none.
+/// Errors in spite of which llama.cpp loads a file: its reader takes any key that is not empty, and any byte for a truth
+/// value; it warns of an id out of range and goes on without it, and never applies a merge that is none.
 static LLAMA_TAKES: &[&Code] = &[
+    &structure::KEY_FORM,
+    &structure::BOOL,
     &tokenizer::BAD_MERGE,
     &tokenizer::NOTHING_TO_ADD,
     &tokenizer::ID_RANGE,
@@ -64,10 +66,13 @@ pub(crate) fn verdicts(subject: &Subject, findings: &Findings) -> Vec<Verdict> {
         codes
     };
     let (ours, theirs) = (codes(&mut { ours }), codes(&mut { theirs }));
-    let of = |engine: &str, (loads, reasons): (Loads, Vec<String>)| Verdict {
-        engine: engine.to_owned(),
-        loads,
-        reasons,
+    let of = |engine: &str, (loads, mut reasons): (Loads, Vec<String>)| {
+        reasons.iter_mut().for_each(cut);
+        Verdict {
+            engine: engine.to_owned(),
+            loads,
+            reasons,
+        }
     };
     vec![
         of("gristmill", gristmill(subject, findings, ours)),

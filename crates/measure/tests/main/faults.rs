@@ -53,6 +53,11 @@ const STRUCTURE: &[Plant] = &[
     }),
     ("key", |folder| {
         let mut model = sound();
+        model.entries.push((Vec::new(), Value::U8(1)));
+        write(folder, &model)
+    }),
+    ("key-form", |folder| {
+        let mut model = sound();
         model.entries.push((b"k\xffy".to_vec(), Value::U8(1)));
         write(folder, &model)
     }),
@@ -64,6 +69,12 @@ const STRUCTURE: &[Plant] = &[
         write(folder, &model)
     }),
     ("value", |folder| {
+        let mut bytes = sound().set("a.bool", true).bytes();
+        let key = bytes.windows(6).position(|part| part == b"a.bool").unwrap();
+        bytes[key + 6] = 77;
+        write_bytes(folder, "value.gguf", &bytes)
+    }),
+    ("bool", |folder| {
         let model = sound().set("a.bool", true);
         let mut bytes = model.bytes();
         let key = bytes.windows(6).position(|part| part == b"a.bool").unwrap();
@@ -540,6 +551,9 @@ const ENGINES: &[Plant] = &[
             let types: Vec<u8> = (0..260).map(|id| if id < 257 { 1 } else { 3 }).collect();
             model.set("tokenizer.ggml.token_type", types)
         })
+    }),
+    ("general-type", |folder| {
+        write(folder, &sound().set("general.tags", r#"["x","y"]"#))
     }),
     ("llama-not-first", |folder| {
         shards(folder, |_, model| model);

@@ -360,3 +360,63 @@ fn the_documents_list_every_code() {
         }
     }
 }
+
+/// llama.cpp's reader asks less of keys and truth values, and takes the first of two files; its loader asks for types.
+#[test]
+fn llama_loads_what_its_reader_takes_and_no_key_of_another_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let loads = |path: &Path, engine: usize| report(path).verdicts[engine].loads;
+    for code in ["key-form", "bool"] {
+        let plants = groups().into_iter().flatten();
+        let (_, plant) = plants.into_iter().find(|(name, _)| *name == code).unwrap();
+        let path = plant(folder.path());
+        assert_eq!(loads(&path, 0), Loads::No, "{code}");
+        assert_eq!(loads(&path, 1), Loads::Yes, "{code}");
+    }
+    let glued = [sound().bytes(), sound().bytes()].concat();
+    let path = write_bytes(folder.path(), "glued.gguf", &glued);
+    assert_eq!(codes(&report(&path)), ["glued"]);
+    assert_eq!((loads(&path, 0), loads(&path, 1)), (Loads::Yes, Loads::Yes));
+    let wrong: [(&str, Value); 16] = [
+        ("general.name", 5u32.into()),
+        ("llama.attention.key_length", 8u64.into()),
+        ("llama.attention.value_length", 8i32.into()),
+        ("llama.rope.dimension_count", 8u64.into()),
+        ("llama.rope.scaling.attn_factor", 1f64.into()),
+        ("llama.rope.scaling.original_context_length", 8u64.into()),
+        ("llama.expert_group_count", 1u64.into()),
+        ("tokenizer.ggml.add_sep_token", "x".into()),
+        ("tokenizer.ggml.remove_extra_whitespaces", 1u8.into()),
+        ("tokenizer.ggml.normalizer.lowercase", 1u8.into()),
+        ("tokenizer.ggml.token_type_count", 1u64.into()),
+        ("tokenizer.ggml.fim_pre_token_id", 1i32.into()),
+        ("tokenizer.ggml.prefix_token_id", 1u64.into()),
+        ("tokenizer.ggml.middle_token_id", 1i64.into()),
+        ("tokenizer.ggml.eot_token_id", 1u64.into()),
+        ("tokenizer.ggml.suppress_tokens", vec![1u32].into()),
+    ];
+    for (key, value) in wrong {
+        let report = report(&write(folder.path(), &sound().set(key, value)));
+        assert!(
+            codes(&report).contains(&"llama-key-type"),
+            "{key}: {:?}",
+            codes(&report)
+        );
+        assert_eq!(report.verdicts[1].loads, Loads::No, "{key}");
+    }
+}
+
+#[test]
+fn texts_of_megabytes_are_not_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = sound().set("general.architecture", "x".repeat(1 << 20));
+    let report = report(&write(folder.path(), &model));
+    for finding in &report.findings {
+        assert!(finding.text.len() < 5000, "{}", finding.code);
+    }
+    for reason in report.verdicts.iter().flat_map(|verdict| &verdict.reasons) {
+        assert!(reason.len() < 5000, "{}", &reason[..100]);
+    }
+    let answers = &report.review.answers;
+    assert!(answers.iter().all(|answer| answer.text.len() < 5000));
+}

@@ -26,7 +26,9 @@ pub fn errors() -> Vec<(&'static str, Error)> {
 /// the test that asks for each.
 pub const ELSEWHERE: &[(&str, &str)] = &[
     ("BadEdit", EDITING),
+    ("BackupExists", EDITING),
     ("BadImatrix", include_str!("../imatrix.rs")),
+    ("BadPrefix", include_str!("../splitting.rs")),
     ("Busy", EDITS_CUT_SHORT),
     ("ChangedMeanwhile", EDITS_CUT_SHORT),
     ("DangerousEdit", EDITING),
@@ -37,6 +39,8 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("Resume", include_str!("../resuming.rs")),
     ("TooLargeToTurn", include_str!("../../memory.rs")),
     ("TooMany", include_str!("../splitting.rs")),
+    ("UndoLeft", EDITS_CUT_SHORT),
+    ("UndoMissing", EDITS_CUT_SHORT),
     ("UnfinishedEdit", EDITS_CUT_SHORT),
     ("Unrestored", EDITS_CUT_SHORT),
     ("WriteProtected", EDITING),

@@ -35,7 +35,7 @@ static UNREADABLE: Code = Code::error(
     "the system fails to read the file, so that it was not compared with the list",
     "check the file's permissions; a disk or network folder that fails loses more: copy the file elsewhere",
 );
-static UNLISTED: Code = Code::warning(
+static UNLISTED: Code = Code::error(
     "hash-unlisted",
     "the list has no hash of the file",
     "give the list that came with this file; names in it must be those of the files",

@@ -2,7 +2,7 @@
 //!
 //! The rules are those of llama.cpp b11434: its reader (`ggml/src/gguf.cpp`), model loader and vocabulary.
 
-use gristmill_gguf::{Array, Endian, Kind, Metadata, Value, ValueType};
+use gristmill_gguf::{Array, Endian, Kind, KnownType, Metadata, Value, ValueType, known_key};
 
 use super::{Group, without_metadata};
 use crate::MeasureError;
@@ -19,6 +19,7 @@ pub(crate) static GROUP: Group = Group {
         &BYTE_ORDER,
         &KEY_TYPE,
         &TOKEN_TYPE,
+        &GENERAL_TYPE,
         &NOT_FIRST,
     ],
     skip: without_metadata,
@@ -57,6 +58,11 @@ pub(crate) static TOKEN_TYPE: Code = Code::warning(
     "llama-token-type",
     "token types of another width than 32 bits, which llama.cpp refuses",
     "set `tokenizer.ggml.token_type` as an array of INT32 with `gristmill edit`",
+);
+static GENERAL_TYPE: Code = Code::warning(
+    "general-type",
+    "a key of another type than the specification gives it, so that its readers pass over it",
+    "set the key with its right type with `gristmill edit`",
 );
 static NOT_FIRST: Code = Code::note(
     "llama-not-first",
@@ -109,6 +115,7 @@ fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
         return Ok(());
     };
     if matches!(subject.kind(), Kind::Model | Kind::Vocabulary) {
+        known_types(metadata, findings);
         key_types(metadata, subject.architecture(), findings);
     }
     let number = metadata.u64("split.no").ok().flatten();
@@ -145,34 +152,41 @@ fn layout(file: &gristmill_gguf::File, findings: &mut Findings) {
     }
 }
 
-/// Keys that are read with one type only. `{}` stands for the architecture.
+/// Hyperparameters that are read with one type only, beside the keys that [`known_key`] knows. `{}` stands for the architecture.
+#[rustfmt::skip]
 const TYPED_KEYS: &[(&str, ValueType)] = &[
-    ("general.file_type", ValueType::U32),
-    ("split.count", ValueType::U16),
-    ("split.no", ValueType::U16),
-    ("split.tensors.count", ValueType::I32),
-    ("tokenizer.ggml.add_bos_token", ValueType::Bool),
-    ("tokenizer.ggml.add_eos_token", ValueType::Bool),
-    ("tokenizer.ggml.add_space_prefix", ValueType::Bool),
-    ("tokenizer.ggml.bos_token_id", ValueType::U32),
-    ("tokenizer.ggml.eos_token_id", ValueType::U32),
-    ("tokenizer.ggml.eot_token_id", ValueType::U32),
-    ("tokenizer.ggml.eom_token_id", ValueType::U32),
-    ("tokenizer.ggml.mask_token_id", ValueType::U32),
-    ("tokenizer.ggml.padding_token_id", ValueType::U32),
-    ("tokenizer.ggml.seperator_token_id", ValueType::U32),
-    ("tokenizer.ggml.unknown_token_id", ValueType::U32),
+    ("{}.attention.causal", ValueType::Bool),
+    ("{}.attention.key_length", ValueType::U32),
+    ("{}.attention.key_length_swa", ValueType::U32),
     ("{}.attention.layer_norm_epsilon", ValueType::F32),
     ("{}.attention.layer_norm_rms_epsilon", ValueType::F32),
     ("{}.attention.scale", ValueType::F32),
+    ("{}.attention.sliding_window", ValueType::U32),
+    ("{}.attention.value_length", ValueType::U32),
+    ("{}.attention.value_length_swa", ValueType::U32),
+    ("{}.attn_logit_softcapping", ValueType::F32),
     ("{}.block_count", ValueType::U32),
+    ("{}.classifier.pooling_type", ValueType::U32),
     ("{}.context_length", ValueType::U32),
     ("{}.embedding_length", ValueType::U32),
+    ("{}.embedding_length_out", ValueType::U32),
     ("{}.expert_count", ValueType::U32),
-    ("{}.expert_used_count", ValueType::U32),
+    ("{}.expert_group_count", ValueType::U32),
+    ("{}.expert_group_used_count", ValueType::U32),
     ("{}.final_logit_softcapping", ValueType::F32),
+    ("{}.nextn_predict_layers", ValueType::U32),
+    ("{}.pooling_type", ValueType::U32),
+    ("{}.rope.dimension_count", ValueType::U32),
+    ("{}.rope.dimension_count_swa", ValueType::U32),
     ("{}.rope.freq_base", ValueType::F32),
+    ("{}.rope.freq_base_swa", ValueType::F32),
+    ("{}.rope.scale_linear", ValueType::F32),
+    ("{}.rope.scaling.alpha", ValueType::F32),
+    ("{}.rope.scaling.attn_factor", ValueType::F32),
     ("{}.rope.scaling.factor", ValueType::F32),
+    ("{}.rope.scaling.finetuned", ValueType::Bool),
+    ("{}.rope.scaling.original_context_length", ValueType::U32),
+    ("{}.rope.scaling.type", ValueType::String),
     ("{}.vocab_size", ValueType::U32),
 ];
 
@@ -180,8 +194,30 @@ const TYPED_KEYS: &[(&str, ValueType)] = &[
 const PER_LAYER_KEYS: &[&str] = &[
     "{}.attention.head_count",
     "{}.attention.head_count_kv",
+    "{}.expert_used_count",
     "{}.feed_forward_length",
 ];
+
+/// Keys whose type is settled: another one is refused by llama.cpp, or by whoever reads the key.
+fn known_types(metadata: &Metadata, findings: &mut Findings) {
+    for (key, value) in metadata.iter() {
+        let Some(known) = known_key(key).filter(|known| known.ty != KnownType::of(value)) else {
+            continue;
+        };
+        // The groups of the tokenizer and the structure look at what is not demanded here.
+        let is_general = key.starts_with("general.") && key != "general.architecture";
+        let (found, ty) = (value.type_name(), known.ty);
+        if known.is_demanded && key != "general.architecture" {
+            let text = format!("{key} is {found}; llama.cpp takes {ty} only");
+            findings.add(&KEY_TYPE, Place::key(key), text);
+        } else if is_general {
+            let text = format!("{key} is {found}, and it is {ty} everywhere");
+            let remedy =
+                format!("set it with its type: `gristmill edit FILE --set '{key}=…' --force`");
+            findings.push(GENERAL_TYPE.find(Place::key(key), text).with_remedy(remedy));
+        }
+    }
+}
 
 fn key_types(metadata: &Metadata, architecture: Option<&str>, findings: &mut Findings) {
     let full = |key: &str| key.replace("{}", architecture.unwrap_or_default());

@@ -21,8 +21,10 @@ pub(crate) static GROUP: Group = Group {
         &TENSOR_OUTSIDE,
         &COUNT,
         &KEY,
+        &KEY_FORM,
         &DUPLICATE_KEY,
         &VALUE,
+        &BOOL,
         &ALIGNMENT,
         &TENSOR_NAME,
         &DUPLICATE_TENSOR,
@@ -78,8 +80,18 @@ static COUNT: Code = Code::error(
     DAMAGED,
 );
 static KEY: Code = Code::error("key", "a key that cannot be one", DAMAGED);
+pub(crate) static KEY_FORM: Code = Code::error(
+    "key-form",
+    "a key that is not ASCII or longer than 65535 bytes, which the specification forbids and llama.cpp takes",
+    DAMAGED,
+);
 static DUPLICATE_KEY: Code = Code::error("duplicate-key", "a key that is there twice", DAMAGED);
 static VALUE: Code = Code::error("value", "a metadata value that cannot be read", DAMAGED);
+pub(crate) static BOOL: Code = Code::error(
+    "bool",
+    "a truth value that is neither 0 nor 1, which llama.cpp takes for true",
+    DAMAGED,
+);
 static ALIGNMENT: Code = Code::error(
     "alignment",
     "general.alignment is not a UINT32 that is a multiple of 8",
@@ -103,10 +115,10 @@ static MISALIGNED: Code = Code::error(
     DAMAGED,
 );
 static OVERLAP: Code = Code::error("overlap", "two tensors share bytes", DAMAGED);
-static GLUED: Code = Code::error(
+static GLUED: Code = Code::warning(
     "glued",
     "another GGUF file follows behind the end of this one",
-    "shards are not put together by appending them: get them back as files of their own and use `gristmill merge`, or name any one of them to use them as they are",
+    "readers take the first file and pass over the rest; shards are not put together by appending them: get them back as files of their own and use `gristmill merge`",
 );
 static TRAILING: Code = Code::warning(
     "trailing-bytes",
@@ -124,13 +136,15 @@ fn code_of(error: &Error) -> &'static Code {
     use Error::*;
     match error {
         Io { .. } | NotFound { .. } | IsFolder { .. } | NotRegular { .. } => &ABSENT,
-        UnfinishedEdit { .. } | Unrestored { .. } | Busy { .. } => &UNFINISHED,
+        UnfinishedEdit { .. } | Unrestored { .. } | UndoMissing { .. } | Busy { .. } => &UNFINISHED,
         Empty { .. } | HtmlPage { .. } | LfsPointer { .. } | Compressed { .. } => &NOT_GGUF,
         Legacy { .. } | Safetensors { .. } | PyTorch { .. } | NotGguf { .. } => &NOT_GGUF,
         Version1 { .. } | NewerVersion { .. } | BadVersion { .. } => &VERSION,
         BadCount { .. } => &COUNT,
-        BadKey { .. } => &KEY,
+        BadKey { reason, .. } if reason == "empty key" => &KEY,
+        BadKey { .. } => &KEY_FORM,
         DuplicateKey { .. } => &DUPLICATE_KEY,
+        BadValue { reason, .. } if reason.starts_with("a BOOL of ") => &BOOL,
         BadValue { .. } => &VALUE,
         BadAlignment { .. } => &ALIGNMENT,
         BadTensorName { .. } => &TENSOR_NAME,
