@@ -196,7 +196,7 @@ fn b22_an_unknown_pre_tokenizer_is_shown_with_the_flag() {
     assert_eq!(import.log.pre_tokenizer, "gpt-4o");
     let error = wish("qwenn2").unwrap_err().to_string();
     assert!(
-        error.contains("qwenn2") && error.contains("\"qwen2\""),
+        error.contains("\"qwenn2\" is unknown") && error.contains(", qwen2, "),
         "{error}"
     );
 }

@@ -5,7 +5,7 @@ use crate::{
     Attention, BatchShape, BufferId, ComputeError, CpuBackend, Executor, Graph, GraphBuilder,
     Input, Inputs, KvLayer, PlainBackend, Plan, Rope, RopeStyle, Tensor,
 };
-use gristmill_quant::{F16, F32, IQ2_S, Q4_0};
+use gristmill_quant::{F16, F32, I16, Q4_0};
 use std::sync::Arc;
 
 const BATCH: BatchShape = BatchShape {
@@ -233,7 +233,7 @@ fn wrong_parameters_and_types_are_refused() {
         .contains("[4]")
     );
     let type_of = |ty, dims| refused(|g| _ = g.embed(&Tensor { ty, ..weight(dims) }));
-    assert!(type_of(IQ2_S, &[256, 2]).contains("iq2_s"));
+    assert!(type_of(I16, &[256, 2]).contains("i16"));
     let message = refused(|g| {
         let x = embed(g);
         g.add_row(
