@@ -381,7 +381,10 @@ fn commit_settling(mut files: Vec<StagedFile>, settled: Option<&PartialPath>) ->
         if let Err(error) = name(&file.temporary, &file.path, file.force) {
             for named in &files[index + 1..] {
                 // There is nobody to tell of another failure; without the first file nothing opens them.
-                let _ = fs::remove_file(&named.path);
+                let _ = match named.kept {
+                    true => fs::rename(&named.path, &named.temporary),
+                    false => fs::remove_file(&named.path),
+                };
             }
             return Err(error);
         }

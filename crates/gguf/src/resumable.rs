@@ -9,17 +9,19 @@
 //! ```
 //!
 //! Nothing in either is trusted: a tensor counts as done if its bytes have the hash of its line, and everything after the
-//! first that has not is written again.
+//! first that has not is written again. The first line of the journal is there before a file is, so a file without it is
+//! somebody else's and stays as it is.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use crate::directory;
 use crate::error::{Error, Result};
+use crate::hash::hexadecimal;
 use crate::output::{self, StagedFile, WriteOptions};
 use crate::shard_writer::ShardPlan;
 use crate::writer;
@@ -83,8 +85,8 @@ impl ResumableWriter {
     /// everything that the bytes depend on beside the plan: the source, its state, and the options.
     ///
     /// # Errors
-    /// Those of [`crate::ShardWriter::create`]; [`Error::Resume`] where what is there belongs to another run, or to one
-    /// that still goes on.
+    /// Those of [`crate::ShardWriter::create`]; [`Error::Resume`] where what is there belongs to another run, to one that
+    /// still goes on, or to somebody else.
     pub fn open(
         plan: &[ShardPlan],
         options: &WriteOptions,
@@ -100,31 +102,44 @@ impl ResumableWriter {
         let mut hasher = Sha256::new();
         hasher.update(description);
         files.iter().for_each(|file| hasher.update(&file.head));
-        let title = format!("{TITLE} {}\n", hex(hasher));
+        let title = format!("{TITLE} {}\n", hexadecimal(&hasher.finalize()));
         let journal_path = beside(&first.path, ".resume");
-        let journal = open_for_both(&journal_path)?;
-        if journal.try_lock().is_err() {
-            return Err(Error::Resume {
-                path: journal_path,
-                reason: "another run is writing this output".to_owned(),
-            });
+        check_own(&journal_path, &options.inputs)?;
+        let mut journal = open_own(&journal_path, true)?;
+        // Some network file systems have no locks.
+        if let Err(TryLockError::WouldBlock) = journal.try_lock() {
+            return Err(refused(&journal_path, "another run is writing this output"));
         }
         let lines = read_journal(&journal, &journal_path, &title, tensors.len())?;
-        let notes = verify(&files, &tensors, lines)?;
-        let out = open_for_both(&first.partial)?;
+        for shard in &files {
+            check_own(&shard.partial, &options.inputs)?;
+            if lines.is_none() && fs::symlink_metadata(&shard.partial).is_ok() {
+                let reason = "it is there, and no journal tells that an interrupted run left it";
+                return Err(refused(&shard.partial, reason));
+            }
+        }
+        let notes = verify(&files, &tensors, lines.unwrap_or_default())?;
+        prepare(&files, &tensors, notes.len(), || {
+            cut_journal(&mut journal, &title, &notes)
+                .map_err(|source| Error::io(&journal_path, "write", source))
+        })?;
+        let out = open_own(&files[0].partial, false)?;
         let mut writer = ResumableWriter {
+            notes: notes.into_iter().map(|(_, note)| note).collect(),
             files,
             tensors,
-            notes: Vec::new(),
             journal,
             journal_path,
             out,
-            out_index: 0,
+            out_index: usize::MAX,
             written: 0,
             hasher: Sha256::new(),
             force: options.force,
         };
-        writer.start_after(&title, notes)?;
+        // Files without tensors before the current one get their heads on the way.
+        for index in 0..=writer.current() {
+            writer.enter(index)?;
+        }
         Ok(writer)
     }
 
@@ -161,9 +176,9 @@ impl ResumableWriter {
         // Less than the alignment.
         let padding = vec![0; (place.padded - place.bytes) as usize];
         self.put(&padding)?;
-        let hash = hex(std::mem::take(&mut self.hasher));
+        let hash = hexadecimal(&std::mem::take(&mut self.hasher).finalize());
         let end = note.find('\n').unwrap_or(note.len()).min(NOTE_BYTES);
-        let note = note.get(..end).unwrap_or_default();
+        let note = &note[..note.floor_char_boundary(end)];
         self.journal
             .write_all(format!("{hash} {note}\n").as_bytes())
             .map_err(|source| Error::io(&self.journal_path, "write", source))?;
@@ -182,7 +197,7 @@ impl ResumableWriter {
         }
         let mut staged = Vec::new();
         for shard in &self.files {
-            let file = open_for_both(&shard.partial)?;
+            let file = open_own(&shard.partial, false)?;
             let io = |source| Error::io(&shard.partial, "bring the data to the disk", source);
             file.sync_all().map_err(io)?;
             if file.metadata().map_err(io)?.len() != shard.size {
@@ -198,51 +213,15 @@ impl ResumableWriter {
         Ok(())
     }
 
-    /// Cuts files and journal behind the tensors that are done.
-    fn start_after(&mut self, title: &str, notes: Vec<(String, String)>) -> Result<()> {
-        let next = self.tensors.get(notes.len());
-        let current = next.map_or(self.files.len() - 1, |place| place.file);
-        let mut present = 0;
-        for (index, shard) in self.files.iter().enumerate() {
-            // Of a file of which nothing is done, the head may be missing as well.
-            let first = self.tensors.iter().position(|place| place.file == index);
-            let end = match (first, next) {
-                (Some(first), _) if first >= notes.len() => 0,
-                (Some(_), Some(place)) if index == current => place.offset,
-                (Some(_), _) => shard.size,
-                (None, _) => 0,
-            };
-            let file = open_for_both(&shard.partial)?;
-            file.set_len(end)
-                .map_err(|source| Error::io(&shard.partial, "cut", source))?;
-            present += end;
-        }
-        let size: u64 = self.files.iter().map(|shard| shard.size).sum();
-        output::check_space(&self.files[0].path, size.saturating_sub(present))?;
-        let mut text = title.to_owned();
-        for (hash, note) in &notes {
-            text += &format!("{hash} {note}\n");
-        }
-        let rewrite = |journal: &mut File| {
-            journal.set_len(0)?;
-            journal.seek(SeekFrom::Start(0))?;
-            journal.write_all(text.as_bytes())
-        };
-        rewrite(&mut self.journal)
-            .map_err(|source| Error::io(&self.journal_path, "write", source))?;
-        self.notes = notes.into_iter().map(|(_, note)| note).collect();
-        self.out_index = usize::MAX;
-        // Files without tensors before the current one get their heads on the way.
-        for index in 0..=current {
-            self.enter(index)?;
-        }
-        self.advance()
+    /// The file of the next tensor; behind the last tensor, the last file.
+    fn current(&self) -> usize {
+        let next = self.tensors.get(self.notes.len());
+        next.map_or(self.files.len() - 1, |place| place.file)
     }
 
-    /// Goes on to the file of the next tensor; behind the last tensor, to the last file.
+    /// Goes on to the current file.
     fn advance(&mut self) -> Result<()> {
-        let next = self.tensors.get(self.notes.len());
-        let index = next.map_or(self.files.len() - 1, |place| place.file);
+        let index = self.current();
         while self.out_index != index {
             self.enter(self.out_index + 1)?;
         }
@@ -253,7 +232,7 @@ impl ResumableWriter {
     fn enter(&mut self, index: usize) -> Result<()> {
         let shard = &self.files[index];
         let io = |source| Error::io(&shard.partial, "write", source);
-        self.out = open_for_both(&shard.partial)?;
+        self.out = open_own(&shard.partial, false)?;
         self.out_index = index;
         if self.out.seek(SeekFrom::End(0)).map_err(io)? == 0 {
             self.out.write_all(&shard.head).map_err(io)?;
@@ -279,17 +258,91 @@ impl ResumableWriter {
     }
 }
 
-fn open_for_both(path: &Path) -> Result<File> {
-    let file = OpenOptions::new()
+fn refused(path: &Path, reason: &str) -> Error {
+    Error::Resume {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// Refuses a path at which something stands that no run of ours left: anything but a file, and an input under another
+/// name.
+fn check_own(path: &Path, inputs: &[PathBuf]) -> Result<()> {
+    if let Some(input) = inputs.iter().find(|input| output::same_file(path, input)) {
+        return Err(Error::OutputIsInput {
+            path: path.to_owned(),
+            input: input.clone(),
+        });
+    }
+    match fs::symlink_metadata(path) {
+        Ok(about) if !about.is_file() => Err(refused(path, "it is no regular file")),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a file of the run, to read and to write it; links are not followed.
+fn open_own(path: &Path, create: bool) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options
         .read(true)
         .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
+        .create(create)
+        .truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+    }
+    let file = options.open(path);
     file.map_err(|source| Error::OutputRefused {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Cuts the files behind the tensors that are done and makes those that are missing, once `begin` has told the journal.
+fn prepare(
+    files: &[Shard],
+    tensors: &[Place],
+    n_done: usize,
+    begin: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let next = tensors.get(n_done);
+    let current = next.map_or(files.len() - 1, |place| place.file);
+    let end_of = |(index, shard): (usize, &Shard)| {
+        // Of a file of which nothing is done, the head may be missing as well.
+        let first = tensors.iter().position(|place| place.file == index);
+        match (first, next) {
+            (Some(first), _) if first >= n_done => 0,
+            (Some(_), Some(place)) if index == current => place.offset,
+            (Some(_), _) => shard.size,
+            (None, _) => 0,
+        }
+    };
+    let ends: Vec<u64> = files.iter().enumerate().map(end_of).collect();
+    let size: u64 = files.iter().map(|shard| shard.size).sum();
+    let present: u64 = ends.iter().sum();
+    output::check_space(&files[0].path, size.saturating_sub(present))?;
+    begin()?;
+    for (shard, end) in files.iter().zip(ends) {
+        open_own(&shard.partial, true)?
+            .set_len(end)
+            .map_err(|source| Error::io(&shard.partial, "cut", source))?;
+    }
+    Ok(())
+}
+
+/// Cuts the journal behind the lines that hold; a journal without its first line gets it.
+fn cut_journal(journal: &mut File, title: &str, notes: &[(String, String)]) -> io::Result<()> {
+    journal.seek(SeekFrom::Start(0))?;
+    let lines = notes.iter();
+    // A blank between hash and note, and a line break.
+    let lines: usize = lines.map(|(hash, note)| hash.len() + note.len() + 2).sum();
+    // What stands there begins with these very bytes, or is less than they are.
+    journal.write_all(title.as_bytes())?;
+    journal.set_len((title.len() + lines) as u64)?;
+    journal.seek(SeekFrom::End(0))?;
+    Ok(())
 }
 
 fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec<Place>)> {
@@ -325,19 +378,14 @@ fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec
     Ok((files, tensors))
 }
 
-/// The lines of complete tensors: hash and note of each.
+/// The lines of complete tensors: hash and note of each. Nothing where the first line is missing or was cut short.
 fn read_journal(
     journal: &File,
     path: &Path,
     title: &str,
     n_tensors: usize,
-) -> Result<Vec<(String, String)>> {
-    let refuse = |reason: &str| {
-        Err(Error::Resume {
-            path: path.to_owned(),
-            reason: reason.to_owned(),
-        })
-    };
+) -> Result<Option<Vec<(String, String)>>> {
+    let refuse = |reason: &str| Err(refused(path, reason));
     let limit = title.len() as u64 + n_tensors as u64 * (NOTE_BYTES as u64 + 66);
     let mut bytes = Vec::new();
     journal
@@ -352,7 +400,7 @@ fn read_journal(
     };
     // A title that was cut short says nothing of what follows, and nothing does.
     if title.starts_with(&text) && text.len() < title.len() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let Some(lines) = text.strip_prefix(title) else {
         let known = text.starts_with(TITLE);
@@ -362,11 +410,11 @@ fn read_journal(
         });
     };
     let complete = lines.rfind('\n').map_or("", |end| &lines[..end]);
-    let lines = complete.lines().take(n_tensors);
-    Ok(lines
+    let lines = complete.split('\n').take(n_tensors);
+    let lines = lines
         .map_while(|line| line.split_once(' '))
-        .map(|(hash, note)| (hash.to_owned(), note.to_owned()))
-        .collect())
+        .map(|(hash, note)| (hash.to_owned(), note.to_owned()));
+    Ok(Some(lines.collect()))
 }
 
 /// The lines whose tensors are there, up to the first that is not.
@@ -413,10 +461,5 @@ fn hash_of(file: &mut File, place: &Place) -> Option<String> {
         hasher.update(&buffer[..length]);
         left -= length as u64;
     }
-    Some(hex(hasher))
-}
-
-fn hex(hasher: Sha256) -> String {
-    let hash = hasher.finalize();
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    Some(hexadecimal(&hasher.finalize()))
 }

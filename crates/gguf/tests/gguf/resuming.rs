@@ -160,11 +160,7 @@ fn damage_is_found_and_written_again() {
         std::fs::write(&file, &bytes).expect("it is writable");
         std::fs::write(partial(&plan[0].path, ".resume"), &journal).expect("it is writable");
         let mut writer = open(&plan, "x").expect("it goes on");
-        assert!(
-            writer.done().len() <= n_done,
-            "{} {n_done}",
-            writer.done().len()
-        );
+        assert_eq!(writer.done().len(), n_done);
         go_on(&mut writer, &plan, 5);
         writer.finish().expect("it is complete");
         assert_eq!(files(&plan), expected);
@@ -199,6 +195,7 @@ fn another_run_is_not_continued() {
     }
     // Lines that were never written.
     std::fs::remove_file(&journal).expect("it is there");
+    std::fs::remove_file(partial(&plan[0].path, ".partial")).expect("it is there");
     drop(open(&plan, "x").expect("nothing is there"));
     let mut text = std::fs::read(&journal).expect("it is there");
     text.extend(b"no line\n0123 x\n\n\n");
@@ -216,4 +213,61 @@ fn too_much_and_too_little_data() {
     writer.finish_tensor("two\nlines").expect("it is complete");
     assert_eq!(writer.done(), ["two"]);
     assert!(matches!(writer.finish(), Err(Error::PlanMismatch { .. })));
+}
+
+/// Files at the names that a run would use are not its own unless a journal tells so.
+#[test]
+fn what_no_run_left_stays_as_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let plan = plan(&folder.path().join("out"), 1);
+    let (file, journal) = (
+        partial(&plan[0].path, ".partial"),
+        partial(&plan[0].path, ".resume"),
+    );
+    let begun = |text: &str| std::fs::write(&journal, text).expect("it is writable");
+    for text in ["", "gristmill resume 1 "] {
+        std::fs::write(&file, "of another program").expect("it is writable");
+        begun(text);
+        let error = open(&plan, "x").expect_err("it is no file of ours");
+        assert!(error.to_string().contains("no journal tells"), "{error}");
+        let left = std::fs::read(&file).expect("it is there");
+        assert_eq!(left, b"of another program", "{text}");
+    }
+    // With a journal that is sound: what an input or a link hides behind the name.
+    std::fs::remove_file(&file).expect("it is there");
+    begun("");
+    drop(open(&plan, "x").expect("nothing is there"));
+    let input = folder.path().join("input.gguf");
+    std::fs::write(&input, "an input").expect("it is writable");
+    let options = WriteOptions {
+        inputs: vec![input.clone()],
+        ..WriteOptions::default()
+    };
+    let refused = |options: &WriteOptions| {
+        let error = ResumableWriter::open(&plan, options, "x").expect_err("it is refused");
+        assert_eq!(std::fs::read(&input).expect("it is there"), b"an input");
+        std::fs::remove_file(&file).expect("it is there");
+        error
+    };
+    std::fs::remove_file(&file).expect("it is there");
+    std::fs::hard_link(&input, &file).expect("links can be made");
+    assert!(matches!(refused(&options), Error::OutputIsInput { .. }));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&input, &file).expect("links can be made");
+        let error = refused(&WriteOptions::default());
+        assert!(error.to_string().contains("no regular file"), "{error}");
+    }
+}
+
+#[test]
+fn a_note_is_cut_between_characters() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let plan = plan(&folder.path().join("out"), 1);
+    let mut writer = open(&plan, "x").expect("nothing is there");
+    writer.write(&[0; 28]).expect("it is its turn");
+    writer
+        .finish_tensor(&"磨".repeat(400))
+        .expect("it is complete");
+    assert_eq!(writer.done(), ["磨".repeat(341)]);
 }
