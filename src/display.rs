@@ -47,13 +47,7 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// What was done to an output.
-pub fn done(dry_run: bool) -> &'static str {
-    match dry_run {
-        true => "would write",
-        false => "wrote",
-    }
-}
+pub use gristmill_convert::done;
 
 /// A size in binary units; the exact number below a KiB.
 pub fn size(bytes: u64) -> String {

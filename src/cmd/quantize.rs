@@ -13,7 +13,7 @@ use anyhow::{Context as _, anyhow};
 use gristmill_convert::quantize::{
     Importance, ImportanceFilter, QuantizeOptions, QuantizeReport, Target, quantize,
 };
-use gristmill_convert::recipe::{PlanOptions, Recipe, TensorOverride};
+use gristmill_convert::recipe::{COPY, PlanOptions, Recipe, TensorOverride};
 use gristmill_gguf::{OutputFile, Value, WriteOptions, check_target, shard_prefix};
 use gristmill_quant::TensorType;
 
@@ -126,7 +126,7 @@ impl Run for Quantize {
         let line =
             |recipe: &Recipe| format!("\n  {:>3}  {:<9} {}", recipe.id, recipe.name, recipe.help);
         format!(
-            "\n\nTypes:{}\n       COPY      every tensor as it is",
+            "\n\nTypes:{}\n       {COPY:<9} every tensor as it is",
             Recipe::available().map(line).collect::<String>()
         )
     }
@@ -245,9 +245,6 @@ impl Quantize {
         }
     }
 }
-
-/// The name of the recipe that is none: every tensor is copied.
-const COPY: &str = "COPY";
 
 /// The recipe of a name or number; nothing for [`COPY`].
 fn recipe(word: &str) -> anyhow::Result<Option<&'static Recipe>> {

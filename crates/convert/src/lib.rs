@@ -26,4 +26,5 @@ pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use error::ConvertError;
 pub use output::{OutputType, Uniform};
 pub use progress::{Event, Progress};
+pub use summary::done;
 pub use tokenizer::{TokenizerImport, TokenizerLog, TokenizerOptions, tokenizer_metadata};

@@ -83,7 +83,8 @@ impl Event<'_> {
     }
 }
 
-pub(crate) fn done(dry_run: bool) -> &'static str {
+/// What was done to an output.
+pub fn done(dry_run: bool) -> &'static str {
     match dry_run {
         true => "would write",
         false => "wrote",

@@ -12,6 +12,7 @@ use crate::levels::nearest;
 use crate::nearest_point::{distance_tables, nearest_point};
 use crate::positive_search::fit_positive;
 use crate::signs::{make_even, split_signs};
+use crate::super_block::sum_of_squares;
 
 /// Groups that a sub-block has at most: 32 elements, four at a time.
 const GROUPS_MAX: usize = 8;
@@ -314,6 +315,15 @@ impl<const N: usize> GridSearch<N> {
 #[inline(always)]
 pub(crate) fn importance_weights(x: &[f32], importance: &[f32], mean_square: f32) -> [f32; 256] {
     from_fn(|i| importance[i] * (mean_square + x[i] * x[i]).sqrt())
+}
+
+/// Weights of 256 elements, with or without an importance matrix, by the square of each.
+#[inline(always)]
+pub(crate) fn square_weights(x: &[f32], importance: Option<&[f32]>) -> [f32; 256] {
+    match importance {
+        None => from_fn(|i| x[i] * x[i]),
+        Some(importance) => importance_weights(x, importance, 2.0 * sum_of_squares(x) / 256.0),
+    }
 }
 
 /// The largest scale as `d`, and for each scale the odd number `2l + 1` of `d / n` that is nearest, as `l` in

@@ -16,6 +16,7 @@ mod lanes;
 mod levels;
 mod nearest_point;
 mod nonlinear;
+mod odd_scales;
 mod positive_search;
 mod registry;
 mod search;

@@ -7,7 +7,7 @@ use super::metadata::append;
 use super::pruning::Pruning;
 use super::target::{Budget, Choice};
 use super::*;
-use crate::recipe::{ModelFacts, plan, sort_tensors};
+use crate::recipe::{COPY, ModelFacts, plan, sort_tensors};
 
 /// The source, the plan, and what bends it.
 pub(super) struct Job<'a> {
@@ -83,7 +83,7 @@ impl<'a> Job<'a> {
 
     /// The name of the recipe that the output is of.
     pub fn recipe_name(&self) -> &'static str {
-        self.recipe.map_or("COPY", |recipe| recipe.name)
+        self.recipe.map_or(COPY, |recipe| recipe.name)
     }
 
     fn plan_of(

@@ -12,7 +12,7 @@ use gristmill_quant::TensorType;
 use super::{Importance, Quality, in_kernel, row_bytes, validate};
 use crate::error::{ConvertError, Result};
 use crate::progress::{Event, Progress};
-use crate::recipe::{Plan, SourceTensor, TensorKind, needs_importance};
+use crate::recipe::{Plan, SourceTensor, needs_importance};
 
 /// Elements of a tensor that are measured, about.
 const SAMPLE_ELEMENTS: usize = 1 << 17;
@@ -53,7 +53,7 @@ struct Candidate {
     ty: TensorType,
     /// What counts against the budget.
     bytes: u64,
-    /// Relative squared error, weighted by what the kind of tensor is worth.
+    /// Relative squared error.
     cost: f64,
 }
 
@@ -134,9 +134,7 @@ impl Choice<'_> {
             };
             let types: Vec<TensorType> = of_length.iter().filter(fits).copied().collect();
             let errors = self.errors(index, &types)?;
-            let worth = worth(TensorKind::of(&tensor.name));
-            for (ty, error) in types.into_iter().zip(errors) {
-                let cost = worth * error;
+            for (ty, cost) in types.into_iter().zip(errors) {
                 if cost.is_finite() {
                     candidates.push(Candidate { ty, bytes: 0, cost });
                 }
@@ -208,11 +206,6 @@ fn row_error(
     let mut after = vec![0.0; row_len];
     decode_row(ty, &encoded, &mut after).map_err(kernel)?;
     Ok(Quality::of_row(&before, &after, weights))
-}
-
-/// How much an error in a tensor of a kind matters.
-fn worth(_: TensorKind) -> f64 {
-    1.0
 }
 
 /// For each tensor the number of its candidate: as little cost as the bytes allow.

@@ -20,6 +20,9 @@ pub use plan::{
 };
 pub use tensor_kind::TensorKind;
 
+/// The name of the recipe that is none: every tensor is copied.
+pub const COPY: &str = "COPY";
+
 /// A named way to quantize a whole model.
 pub struct Recipe {
     /// `general.file_type` of the result.

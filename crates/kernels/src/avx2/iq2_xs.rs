@@ -5,7 +5,7 @@ use std::array::from_fn;
 use gristmill_quant::block::{BlockIq2Xs, IQ2_XS_POINTS};
 
 use crate::table::ProductKernel;
-use crate::x86::grid::{GridBlock, GridRows, Part, even_negative, set_half_scales};
+use crate::x86::grid::{GridBlock, GridRows, Part, even_negative, set_odd_scales};
 use crate::x86::panel::{self, Fine};
 
 pub(super) const PRODUCT: ProductKernel =
@@ -26,11 +26,12 @@ impl GridBlock for BlockIq2Xs {
 
     #[inline(always)]
     fn set_scales(&self, lane: usize, groups: &mut [Self::Group; 8]) {
-        let d = self.d.to_f32() * 0.125;
-        for (group, scales) in groups.iter_mut().zip(self.scales) {
-            let scales = [scales & 15, scales >> 4].map(|scale| 2 * i16::from(scale) + 1);
-            set_half_scales(group, lane, scales, 43);
-            group.d[lane] = d;
-        }
+        set_odd_scales(
+            groups,
+            lane,
+            self.d.to_f32() * 0.125,
+            self.scales,
+            Self::BASE,
+        );
     }
 }

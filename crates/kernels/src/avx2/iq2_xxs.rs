@@ -11,20 +11,13 @@ use crate::x86::panel::{self, Coarse};
 pub(super) const PRODUCT: ProductKernel =
     panel::kernel::<GridRows<BlockIq2Xxs>>(gristmill_quant::IQ2_XXS);
 
-/// Seven bits of sign per eight elements, and the scale in bits 28-31.
-#[inline(always)]
-fn signs_and_scale(block: &BlockIq2Xxs, j: usize) -> u32 {
-    let [a, b] = [block.qs[4 * j + 2], block.qs[4 * j + 3]];
-    u32::from_le_bytes([a[0], a[1], b[0], b[1]])
-}
-
 impl GridBlock for BlockIq2Xxs {
     type Group = Coarse<1, 43, false>;
     const BASE: u8 = 43;
 
     #[inline(always)]
     fn part(&self, j: usize) -> Part {
-        let signs = signs_and_scale(self, j);
+        let signs = self.signs_and_scale(j);
         Part {
             values: from_fn(|i| IQ2_XXS_POINTS[usize::from(self.qs[4 * j + i / 2][i % 2])]),
             negative: from_fn(|i| even_negative(signs >> (7 * i))),
@@ -35,7 +28,7 @@ impl GridBlock for BlockIq2Xxs {
     fn set_scales(&self, lane: usize, groups: &mut [Self::Group; 8]) {
         let d = self.d.to_f32();
         for (j, group) in groups.iter_mut().enumerate() {
-            let scale = signs_and_scale(self, j) >> 28;
+            let scale = self.signs_and_scale(j) >> 28;
             group.scale[lane] = d * (0.5 + scale as f32) * 0.25;
         }
     }

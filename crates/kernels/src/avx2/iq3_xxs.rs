@@ -11,19 +11,13 @@ use crate::x86::panel::{self, Coarse};
 pub(super) const PRODUCT: ProductKernel =
     panel::kernel::<GridRows<BlockIq3Xxs>>(gristmill_quant::IQ3_XXS);
 
-/// Seven bits of sign per eight elements, and the scale in bits 28-31.
-#[inline(always)]
-fn signs_and_scale(block: &BlockIq3Xxs, j: usize) -> u32 {
-    u32::from_le_bytes(from_fn(|i| block.qs[64 + 4 * j + i]))
-}
-
 impl GridBlock for BlockIq3Xxs {
     type Group = Coarse<1, 62, false>;
     const BASE: u8 = 62;
 
     #[inline(always)]
     fn part(&self, j: usize) -> Part {
-        let signs = signs_and_scale(self, j);
+        let signs = self.signs_and_scale(j);
         let point = |k: usize| IQ3_XXS_POINTS[usize::from(self.qs[8 * j + k])];
         Part {
             values: from_fn(|i| point(2 * i) | point(2 * i + 1) << 32),
@@ -35,7 +29,7 @@ impl GridBlock for BlockIq3Xxs {
     fn set_scales(&self, lane: usize, groups: &mut [Self::Group; 8]) {
         let d = self.d.to_f32();
         for (j, group) in groups.iter_mut().enumerate() {
-            let scale = signs_and_scale(self, j) >> 28;
+            let scale = self.signs_and_scale(j) >> 28;
             group.scale[lane] = d * (0.5 + scale as f32) * 0.5;
         }
     }

@@ -107,6 +107,22 @@ pub(crate) fn set_half_scales<const DEPTH: usize>(
     }
 }
 
+/// Odd scales `2l + 1` of the halves of all groups, a byte with two `l` of four bits for each group.
+#[inline(always)]
+pub(crate) fn set_odd_scales(
+    groups: &mut [Fine<1, false>; 8],
+    lane: usize,
+    d: f32,
+    scales: [u8; 8],
+    offset: u8,
+) {
+    for (group, scales) in groups.iter_mut().zip(scales) {
+        let scales = [scales & 15, scales >> 4].map(|scale| 2 * i16::from(scale) + 1);
+        set_half_scales(group, lane, scales, offset.into());
+        group.d[lane] = d;
+    }
+}
+
 /// `bits` apart: all bits of byte i set where bit i is set.
 #[inline(always)]
 pub(crate) fn negative(bits: u8) -> u64 {

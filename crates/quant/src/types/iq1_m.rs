@@ -9,6 +9,7 @@ use crate::grid;
 use crate::grid_search::{importance_weights, odd_levels};
 use crate::half_float::Half;
 use crate::lanes::{LANES, Lanes, map_lanes};
+use crate::odd_scales::nibble;
 use crate::registry::{Format, TensorType};
 use crate::super_block::sum_of_squares;
 use crate::ternary_search::{
@@ -86,7 +87,7 @@ impl BlockIq1M {
 
     /// Index of elements `8k..8k+7`, and whether they are moved down.
     fn group(&self, k: usize) -> (u16, bool) {
-        let high = self.qh[k / 2] >> (k % 2 * 4) & 15;
+        let high = nibble(&self.qh, k);
         (
             u16::from(self.qs[k]) | u16::from(high & 7) << 8,
             high >> 3 == 1,

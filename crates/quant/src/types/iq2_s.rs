@@ -2,16 +2,16 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Codec, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
+use crate::odd_scales::{self, OddScales, nibble};
 use crate::registry::{Format, TensorType};
-use crate::signs::sign;
 use crate::super_block::sum_of_squares;
 use crate::types::Q8_K;
-use crate::types::iq2_xxs::VALUES;
+use crate::types::iq2_xxs::signed_values;
 use crate::types::q8_k::BlockQ8K;
 
 /// 256 elements in 82 bytes.
@@ -68,18 +68,27 @@ fn search() -> GridSearch<8> {
     }
 }
 
-impl BlockIq2S {
-    /// 4-bit scale of elements `16j..16j+15`.
-    fn scale(&self, j: usize) -> u8 {
-        self.scales[j / 2] >> (j % 2 * 4) & 15
+impl OddScales<16> for BlockIq2S {
+    const UNIT: f32 = 0.125;
+
+    fn d(&self) -> Half {
+        self.d
     }
 
-    /// Signed values of elements `8k..8k+7`.
-    fn group(&self, k: usize) -> [i32; 8] {
-        let high = usize::from(self.qh[k / 4] >> (k % 4 * 2) & 3) << 8;
-        let levels = grid::iq2_s().point(usize::from(self.qs[k]) | high);
-        let signs = self.qs[32 + k];
-        std::array::from_fn(|i| i32::from(VALUES[usize::from(levels[i])]) * sign(signs, i))
+    fn scale(&self, j: usize) -> u8 {
+        nibble(&self.scales, j)
+    }
+
+    fn values(&self, j: usize) -> [i32; 16] {
+        let mut values = [0; 16];
+        for (k, values) in values.chunks_exact_mut(8).enumerate() {
+            let group = 2 * j + k;
+            let high = usize::from(self.qh[group / 4] >> (group % 4 * 2) & 3) << 8;
+            let levels = grid::iq2_s().point(usize::from(self.qs[group]) | high);
+            let signs = self.qs[32 + group];
+            values.copy_from_slice(&signed_values(levels, signs));
+        }
+        values
     }
 }
 
@@ -87,12 +96,7 @@ impl Block for BlockIq2S {
     const LEN: usize = 256;
 
     fn decode(&self, out: &mut [f32]) {
-        for (k, out) in out.chunks_exact_mut(8).enumerate() {
-            let d = self.d.to_f32() * (0.5 + f32::from(self.scale(k / 2))) * 0.25;
-            for (out, value) in out.iter_mut().zip(self.group(k)) {
-                *out = d * value as f32;
-            }
-        }
+        odd_scales::decode(self, out);
     }
 
     fn is_finite(&self) -> bool {
@@ -138,11 +142,6 @@ impl Dot for BlockIq2S {
     type With = BlockQ8K;
 
     fn dot(&self, with: &BlockQ8K) -> f64 {
-        let mut scaled = 0;
-        for (k, y) in with.qs.chunks_exact(8).enumerate() {
-            let scale = i32::from(1 + 2 * self.scale(k / 2));
-            scaled += scale * dot_i32(self.group(k).into_iter(), y);
-        }
-        f64::from(self.d.to_f32()) * 0.125 * f64::from(with.scale()) * f64::from(scaled)
+        odd_scales::dot(self, with)
     }
 }

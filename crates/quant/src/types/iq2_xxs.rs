@@ -2,14 +2,15 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Codec, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
+use crate::odd_scales::{self, OddScales, signed};
 use crate::registry::{Format, TensorType};
 use crate::search::ZERO_MAGNITUDE;
-use crate::signs::{even_signs, sign};
+use crate::signs::even_signs;
 use crate::super_block::sum_of_squares;
 use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
@@ -77,41 +78,44 @@ fn search() -> GridSearch<8> {
     }
 }
 
-/// 32 elements as they are stored.
-struct Part {
-    indices: [u8; 4],
-    /// Four 7-bit sign words, and the scale in bits 28-31.
-    signs_and_scale: u32,
+/// Eight grid levels as signed values.
+pub(crate) fn signed_values(levels: [u8; 8], signs: u8) -> [i32; 8] {
+    signed(levels.map(|level| VALUES[usize::from(level)]), signs)
 }
 
 impl BlockIq2Xxs {
-    fn part(&self, j: usize) -> Part {
-        let [a, b, c, d]: [[u8; 2]; 4] = std::array::from_fn(|i| self.qs[4 * j + i]);
-        Part {
-            indices: [a[0], a[1], b[0], b[1]],
-            signs_and_scale: u32::from_le_bytes([c[0], c[1], d[0], d[1]]),
-        }
+    /// Grid index of elements `8k..8k+7`.
+    fn index(&self, k: usize) -> usize {
+        self.qs[k / 4 * 4 + k % 4 / 2][k % 2].into()
     }
 
-    fn set_part(&mut self, j: usize, part: &Part) {
-        let ([a, b, c, d], bytes) = (part.indices, part.signs_and_scale.to_le_bytes());
-        self.qs[4 * j] = [a, b];
-        self.qs[4 * j + 1] = [c, d];
-        self.qs[4 * j + 2] = [bytes[0], bytes[1]];
-        self.qs[4 * j + 3] = [bytes[2], bytes[3]];
+    /// Four 7-bit sign words and the scale (bits 28-31) of elements `32j..32j+31`.
+    #[inline(always)]
+    pub fn signs_and_scale(&self, j: usize) -> u32 {
+        let [a, b] = [self.qs[4 * j + 2], self.qs[4 * j + 3]];
+        u32::from_le_bytes([a[0], a[1], b[0], b[1]])
     }
 }
 
-impl Part {
-    fn scale(&self) -> u32 {
-        self.signs_and_scale >> 28
+impl OddScales<32> for BlockIq2Xxs {
+    const UNIT: f32 = 0.125;
+
+    fn d(&self) -> Half {
+        self.d
     }
 
-    /// Signed values of group `k`.
-    fn group(&self, k: usize) -> [i32; 8] {
-        let levels = grid::iq2_xxs().point(self.indices[k].into());
-        let signs = even_signs((self.signs_and_scale >> (7 * k)) as u8);
-        std::array::from_fn(|i| i32::from(VALUES[usize::from(levels[i])]) * sign(signs, i))
+    fn scale(&self, j: usize) -> u8 {
+        (self.signs_and_scale(j) >> 28) as u8
+    }
+
+    fn values(&self, j: usize) -> [i32; 32] {
+        let mut values = [0; 32];
+        for (k, values) in values.chunks_exact_mut(8).enumerate() {
+            let levels = grid::iq2_xxs().point(self.index(4 * j + k));
+            let signs = even_signs((self.signs_and_scale(j) >> (7 * k)) as u8);
+            values.copy_from_slice(&signed_values(levels, signs));
+        }
+        values
     }
 }
 
@@ -119,15 +123,7 @@ impl Block for BlockIq2Xxs {
     const LEN: usize = 256;
 
     fn decode(&self, out: &mut [f32]) {
-        for (j, out) in out.chunks_exact_mut(32).enumerate() {
-            let part = self.part(j);
-            let d = self.d.to_f32() * (0.5 + part.scale() as f32) * 0.25;
-            for (k, out) in out.chunks_exact_mut(8).enumerate() {
-                for (out, value) in out.iter_mut().zip(part.group(k)) {
-                    *out = d * value as f32;
-                }
-            }
-        }
+        odd_scales::decode(self, out);
     }
 
     fn is_finite(&self) -> bool {
@@ -164,11 +160,13 @@ fn encode<L: Lanes>(search: &GridSearch<8>, x: &[f32], importance: &[f32]) -> Bl
         let signs = (0..4).fold(0, |signs, k| {
             signs | u32::from(found.signs[4 * j + k] & 127) << (7 * k)
         });
-        let part = Part {
-            indices: std::array::from_fn(|k| found.indices[4 * j + k] as u8),
-            signs_and_scale: signs | u32::from(level) << 28,
-        };
-        block.set_part(j, &part);
+        let [a, b] = [0, 2].map(|k| {
+            let index = |k: usize| found.indices[4 * j + k] as u8;
+            [index(k), index(k + 1)]
+        });
+        let bytes = (signs | u32::from(level) << 28).to_le_bytes();
+        let (c, d) = ([bytes[0], bytes[1]], [bytes[2], bytes[3]]);
+        block.qs[4 * j..][..4].copy_from_slice(&[a, b, c, d]);
     }
     block
 }
@@ -177,16 +175,6 @@ impl Dot for BlockIq2Xxs {
     type With = BlockQ8K;
 
     fn dot(&self, with: &BlockQ8K) -> f64 {
-        let mut scaled = 0;
-        for (j, y) in with.qs.chunks_exact(32).enumerate() {
-            let part = self.part(j);
-            let sum: i32 = y
-                .chunks_exact(8)
-                .enumerate()
-                .map(|(k, y)| dot_i32(part.group(k).into_iter(), y))
-                .sum();
-            scaled += (2 * part.scale() as i32 + 1) * sum;
-        }
-        f64::from(self.d.to_f32()) * 0.125 * f64::from(with.scale()) * f64::from(scaled)
+        odd_scales::dot(self, with)
     }
 }

@@ -2,14 +2,13 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Codec, Dot, Encode};
 use crate::grid;
-use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
+use crate::grid_search::{GridSearch, Range, Refit, odd_levels, square_weights};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
+use crate::odd_scales::{self, OddScales, nibble, signed};
 use crate::registry::{Format, TensorType};
-use crate::signs::sign;
-use crate::super_block::sum_of_squares;
 use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
 
@@ -67,22 +66,28 @@ fn search() -> GridSearch<4> {
     }
 }
 
-impl BlockIq3S {
-    /// 4-bit scale of elements `32j..32j+31`.
-    fn scale(&self, j: usize) -> u8 {
-        self.scales[j / 2] >> (j % 2 * 4) & 15
+impl OddScales<32> for BlockIq3S {
+    const UNIT: f32 = 1.0;
+
+    fn d(&self) -> Half {
+        self.d
     }
 
-    /// Signed values of elements `32j..32j+31`.
+    fn scale(&self, j: usize) -> u8 {
+        nibble(&self.scales, j)
+    }
+
     fn values(&self, j: usize) -> [i32; 32] {
         let mut values = [0; 32];
-        for (k, values) in values.chunks_exact_mut(4).enumerate() {
-            let high = usize::from(self.qh[j] >> k & 1) << 8;
-            let levels = grid::iq3_s().point(usize::from(self.qs[8 * j + k]) | high);
-            let signs = self.signs[4 * j + k / 2];
-            for (i, value) in values.iter_mut().enumerate() {
-                *value = (2 * i32::from(levels[i]) + 1) * sign(signs, k % 2 * 4 + i);
-            }
+        for (k, values) in values.chunks_exact_mut(8).enumerate() {
+            let index = |half: usize| {
+                let high = usize::from(self.qh[j] >> (2 * k + half) & 1) << 8;
+                usize::from(self.qs[8 * j + 2 * k + half]) | high
+            };
+            let levels = [0, 1].map(|half| grid::iq3_s().point(index(half)));
+            let magnitude = |i: usize| 2 * levels[i / 4][i % 4] + 1;
+            let signs = self.signs[4 * j + k];
+            values.copy_from_slice(&signed(std::array::from_fn(magnitude), signs));
         }
         values
     }
@@ -92,12 +97,7 @@ impl Block for BlockIq3S {
     const LEN: usize = 256;
 
     fn decode(&self, out: &mut [f32]) {
-        for (j, out) in out.chunks_exact_mut(32).enumerate() {
-            let d = self.d.to_f32() * f32::from(1 + 2 * self.scale(j));
-            for (out, value) in out.iter_mut().zip(self.values(j)) {
-                *out = d * value as f32;
-            }
-        }
+        odd_scales::decode(self, out);
     }
 
     fn is_finite(&self) -> bool {
@@ -110,13 +110,7 @@ impl Encode for BlockIq3S {
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         let search = search();
         for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
-            let weights = match importance {
-                None => std::array::from_fn(|i| x[i] * x[i]),
-                Some(importance) => {
-                    let importance = &importance[256 * i..][..256];
-                    importance_weights(x, importance, 2.0 * sum_of_squares(x) / 256.0)
-                }
-            };
+            let weights = square_weights(x, importance.map(|row| &row[256 * i..][..256]));
             *block = encode::<L>(&search, x, &weights);
         }
     }
@@ -149,11 +143,6 @@ impl Dot for BlockIq3S {
     type With = BlockQ8K;
 
     fn dot(&self, with: &BlockQ8K) -> f64 {
-        let mut scaled = 0;
-        for (j, y) in with.qs.chunks_exact(32).enumerate() {
-            let scale = i32::from(1 + 2 * self.scale(j));
-            scaled += scale * dot_i32(self.values(j).into_iter(), y);
-        }
-        f64::from(self.d.to_f32()) * f64::from(with.scale()) * f64::from(scaled)
+        odd_scales::dot(self, with)
     }
 }

@@ -2,14 +2,14 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Codec, Dot, Encode};
 use crate::grid;
-use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
+use crate::grid_search::{GridSearch, Range, Refit, odd_levels, square_weights};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
+use crate::odd_scales::{self, OddScales, signed};
 use crate::registry::{Format, TensorType};
-use crate::signs::{even_signs, sign};
-use crate::super_block::sum_of_squares;
+use crate::signs::even_signs;
 use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
 
@@ -67,20 +67,31 @@ fn search() -> GridSearch<4> {
 
 impl BlockIq3Xxs {
     /// Four 7-bit sign words and the scale (bits 28-31) of elements `32j..32j+31`.
-    fn signs_and_scale(&self, j: usize) -> u32 {
+    #[inline(always)]
+    pub fn signs_and_scale(&self, j: usize) -> u32 {
         u32::from_le_bytes(std::array::from_fn(|i| self.qs[64 + 4 * j + i]))
     }
+}
 
-    /// Signed values of elements `32j..32j+31`.
+impl OddScales<32> for BlockIq3Xxs {
+    const UNIT: f32 = 0.25;
+
+    fn d(&self) -> Half {
+        self.d
+    }
+
+    fn scale(&self, j: usize) -> u8 {
+        (self.signs_and_scale(j) >> 28) as u8
+    }
+
     fn values(&self, j: usize) -> [i32; 32] {
         let mut values = [0; 32];
-        for (k, values) in values.chunks_exact_mut(4).enumerate() {
-            let levels = grid::iq3_xxs().point(self.qs[8 * j + k].into());
-            let signs = even_signs((self.signs_and_scale(j) >> (7 * (k / 2))) as u8);
-            for (i, value) in values.iter_mut().enumerate() {
-                let magnitude = VALUES[usize::from(levels[i])];
-                *value = i32::from(magnitude) * sign(signs, k % 2 * 4 + i);
-            }
+        for (k, values) in values.chunks_exact_mut(8).enumerate() {
+            let signs = even_signs((self.signs_and_scale(j) >> (7 * k)) as u8);
+            let index = |half: usize| usize::from(self.qs[8 * j + 2 * k + half]);
+            let levels = [0, 1].map(|half| grid::iq3_xxs().point(index(half)));
+            let magnitude = |i: usize| VALUES[usize::from(levels[i / 4][i % 4])];
+            values.copy_from_slice(&signed(std::array::from_fn(magnitude), signs));
         }
         values
     }
@@ -90,12 +101,7 @@ impl Block for BlockIq3Xxs {
     const LEN: usize = 256;
 
     fn decode(&self, out: &mut [f32]) {
-        for (j, out) in out.chunks_exact_mut(32).enumerate() {
-            let d = self.d.to_f32() * (0.5 + (self.signs_and_scale(j) >> 28) as f32) * 0.5;
-            for (out, value) in out.iter_mut().zip(self.values(j)) {
-                *out = d * value as f32;
-            }
-        }
+        odd_scales::decode(self, out);
     }
 
     fn is_finite(&self) -> bool {
@@ -108,13 +114,7 @@ impl Encode for BlockIq3Xxs {
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
         let search = search();
         for (i, (x, block)) in x.chunks_exact(256).zip(blocks).enumerate() {
-            let weights = match importance {
-                None => std::array::from_fn(|i| x[i] * x[i]),
-                Some(importance) => {
-                    let importance = &importance[256 * i..][..256];
-                    importance_weights(x, importance, 2.0 * sum_of_squares(x) / 256.0)
-                }
-            };
+            let weights = square_weights(x, importance.map(|row| &row[256 * i..][..256]));
             *block = encode::<L>(&search, x, &weights);
         }
     }
@@ -145,11 +145,6 @@ impl Dot for BlockIq3Xxs {
     type With = BlockQ8K;
 
     fn dot(&self, with: &BlockQ8K) -> f64 {
-        let mut scaled = 0;
-        for (j, y) in with.qs.chunks_exact(32).enumerate() {
-            let scale = 2 * (self.signs_and_scale(j) >> 28) as i32 + 1;
-            scaled += scale * dot_i32(self.values(j).into_iter(), y);
-        }
-        f64::from(self.d.to_f32()) * 0.25 * f64::from(with.scale()) * f64::from(scaled)
+        odd_scales::dot(self, with)
     }
 }
