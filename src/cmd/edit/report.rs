@@ -73,16 +73,17 @@ impl Report<'_> {
         for change in self.plan.changes() {
             writeln!(out, "{}", self.line(change))?;
         }
+        let rewritten = matches!(self.plan.way(), Way::Rewrite { .. });
         match self.plan.has_reserve() {
             (false, true) => writeln!(
                 out,
                 "+ {RESERVED_KEY}: spaces, so that the tensor data keeps its place (`--reserve 0` does without)"
             )?,
             (true, false) => writeln!(out, "- {RESERVED_KEY}")?,
+            _ if self.plan.changes().is_empty() && rewritten => {
+                writeln!(out, "no entry changes")?;
+            }
             _ => {}
-        }
-        if self.plan.changes().is_empty() && matches!(self.plan.way(), Way::Rewrite { .. }) {
-            writeln!(out, "no entry changes")?;
         }
         writeln!(out, "{}", self.way())?;
         if self.plan.room() > 0 {
