@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::importance::under_new_names;
 use super::metadata::append;
 use super::pruning::Pruning;
+use super::sensitivity::Sensitivity;
 use super::target::{Budget, Choice};
 use super::*;
 use crate::recipe::{COPY, ModelFacts, plan, sort_tensors};
@@ -119,6 +120,13 @@ impl<'a> Job<'a> {
             views: &self.views,
             sources: &self.sources,
             importance: self.importance.as_deref(),
+            sensitivity: Sensitivity {
+                tied: !self
+                    .sources
+                    .iter()
+                    .any(|tensor| tensor.name == "output.weight"),
+                n_blocks: facts.n_layers,
+            },
             pool: &pool,
             allow_requantize: self.options.allow_requantize,
         };

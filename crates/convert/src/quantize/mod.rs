@@ -12,6 +12,7 @@ mod pruning;
 mod quality;
 mod report;
 mod rows;
+mod sensitivity;
 mod sink;
 mod summary;
 mod target;

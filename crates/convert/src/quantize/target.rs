@@ -2,13 +2,15 @@
 //! spent where they remove most error.
 //!
 //! The error of a tensor is relative (squared differences over squared values, columns weighted by their importance), so
-//! that a small matrix counts as much as a large one: each adds its noise to the same stream of activations.
+//! that a small matrix counts as much as a large one: each adds its noise to the same stream of activations. How much of
+//! that noise reaches the answers depends on what the tensor does there ([`Sensitivity`]).
 
 use gristmill_gguf::{TensorView, tensor_bytes};
 use gristmill_kernels::{Pool, decode_row, encode_rows, for_each_chunk};
 use gristmill_quant as q;
 use gristmill_quant::TensorType;
 
+use super::sensitivity::Sensitivity;
 use super::{Importance, Quality, in_kernel, row_bytes, validate};
 use crate::error::{ConvertError, Result};
 use crate::progress::{Event, Progress};
@@ -26,7 +28,7 @@ pub enum Target {
     FileBytes(u64),
 }
 
-/// Types for rows of whole super-blocks.
+/// Types for rows of whole super-blocks. F16 is not among them: whether it holds every value only the whole tensor tells.
 const LONG: &[TensorType] = &[
     q::IQ1_S,
     q::IQ1_M,
@@ -42,10 +44,19 @@ const LONG: &[TensorType] = &[
     q::Q5_K,
     q::Q6_K,
     q::Q8_0,
+    q::BF16,
 ];
 
 /// Types for other rows.
-const SHORT: &[TensorType] = &[q::IQ4_NL, q::Q4_0, q::Q4_1, q::Q5_0, q::Q5_1, q::Q8_0];
+const SHORT: &[TensorType] = &[
+    q::IQ4_NL,
+    q::Q4_0,
+    q::Q4_1,
+    q::Q5_0,
+    q::Q5_1,
+    q::Q8_0,
+    q::BF16,
+];
 
 /// A type that a tensor could get.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +64,7 @@ struct Candidate {
     ty: TensorType,
     /// What counts against the budget.
     bytes: u64,
-    /// Relative squared error.
+    /// Relative squared error times the tensor's sensitivity.
     cost: f64,
 }
 
@@ -71,6 +82,7 @@ pub(super) struct Choice<'a> {
     pub views: &'a [TensorView<'a>],
     pub sources: &'a [SourceTensor],
     pub importance: Option<&'a Importance>,
+    pub sensitivity: Sensitivity,
     pub pool: &'a Pool,
     pub allow_requantize: bool,
 }
@@ -128,13 +140,15 @@ impl Choice<'_> {
             };
             let fits = |ty: &&TensorType| {
                 let divides = row_len.is_multiple_of(ty.block_len() as u64);
-                let finer = ty.bits_per_weight() < tensor.ty.bits_per_weight();
+                let smaller = ty.bits_per_weight() < tensor.ty.bits_per_weight();
                 let allowed = has_importance || !needs_importance(**ty);
-                ty.can_encode() && divides && finer && allowed
+                divides && smaller && allowed
             };
             let types: Vec<TensorType> = of_length.iter().filter(fits).copied().collect();
             let errors = self.errors(index, &types)?;
-            for (ty, cost) in types.into_iter().zip(errors) {
+            let sensitivity = self.sensitivity.of(&tensor.name);
+            for (ty, error) in types.into_iter().zip(errors) {
+                let cost = error * sensitivity;
                 if cost.is_finite() {
                     candidates.push(Candidate { ty, bytes: 0, cost });
                 }
