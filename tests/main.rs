@@ -39,6 +39,8 @@ mod pipeline;
 mod quantize;
 #[path = "main/real.rs"]
 mod real;
+#[path = "main/recipes.rs"]
+mod recipes;
 #[path = "main/regression.rs"]
 mod regression;
 #[path = "main/run.rs"]

@@ -16,13 +16,13 @@ const EARLY: usize = 24;
 
 /// A prompt and what the reference says (see `fixtures/real/README.md`).
 #[derive(serde::Deserialize)]
-struct Case {
+pub struct Case {
     prompt: String,
     ids: Vec<u32>,
     gaps: Vec<f64>,
 }
 
-fn models() -> Vec<(PathBuf, Vec<Case>)> {
+pub fn models() -> Vec<(PathBuf, Vec<Case>)> {
     let folder = std::env::var_os("GRISTMILL_REAL_MODELS")
         .expect("GRISTMILL_REAL_MODELS names the folder of models");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real");
