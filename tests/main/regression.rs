@@ -286,9 +286,25 @@ fn a_folder_that_is_no_checkpoint_is_named() {
         r#"{"architectures": ["FrobnicatorForCausalLM"]}"#,
     );
     place.write("broken/config.json", "{");
+    place.write("a.gguf", "GGUF\u{3}");
+    place.write("a.zip", "PK\u{3}\u{4}");
+    place.write(
+        "pointer/config.json",
+        "version https://git-lfs.github.com/spec/v1\n",
+    );
     let before = place.files();
     let mut shown = String::new();
-    for dir in ["absent", "file.txt", "empty", "broken", "unknown"] {
+    for dir in [
+        "absent",
+        "org/model",
+        "file.txt",
+        "a.gguf",
+        "a.zip",
+        "empty",
+        "broken",
+        "pointer",
+        "unknown",
+    ] {
         shown += &format!(
             "{dir}: {}\n",
             place.run(&format!("gristmill convert {dir} --outfile out.gguf"))
@@ -297,12 +313,24 @@ fn a_folder_that_is_no_checkpoint_is_named() {
     assert_snapshot!(shown, @r"
     absent: exit: 1
     --- stderr
-    error: absent: not a folder with a Hugging Face checkpoint
-    hint: give the folder that holds config.json and model*.safetensors
+    error: absent: there is no such folder
+    hint: check the path; it must lead to the folder that holds config.json and model*.safetensors
+    org/model: exit: 1
+    --- stderr
+    error: org/model: there is no such folder
+    hint: if it names a model on Hugging Face, download it first, as with `hf download NAME --local-dir DIR`, and give that folder
     file.txt: exit: 1
     --- stderr
-    error: file.txt: not a folder with a Hugging Face checkpoint
+    error: file.txt: is a file, not a folder with a checkpoint
     hint: give the folder that holds config.json and model*.safetensors
+    a.gguf: exit: 1
+    --- stderr
+    error: a.gguf: is a GGUF file already, not a folder with a checkpoint
+    hint: `gristmill quantize` and `gristmill run` take it as it is
+    a.zip: exit: 1
+    --- stderr
+    error: a.zip: is an archive, not a folder with a checkpoint
+    hint: unpack it, and give the folder that holds config.json and model*.safetensors
     empty: exit: 1
     --- stderr
     error: empty: no config.json in this folder
@@ -311,6 +339,10 @@ fn a_folder_that_is_no_checkpoint_is_named() {
     --- stderr
     error: broken/config.json: EOF while parsing an object at line 1 column 1
     hint: the file is damaged or incomplete; download it again
+    pointer: exit: 1
+    --- stderr
+    error: pointer/config.json: it is a Git LFS pointer, not the file itself
+    hint: fetch the file with `git lfs pull`, in the folder that was cloned
     unknown: exit: 1
     --- stderr
     error: unknown: architecture `FrobnicatorForCausalLM` is not supported (supported: Gemma3ForCausalLM, Gemma3ForConditionalGeneration, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)

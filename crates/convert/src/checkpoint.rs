@@ -1,6 +1,7 @@
 //! A checkpoint folder: its configuration, and every tensor in its files.
 
 use crate::ConvertError;
+use crate::error::{N_NAMES, NoFolder};
 use crate::safetensors_file::{Entry, read_header};
 use crate::small_file::read_json;
 use crate::source::{LocalFile, Source};
@@ -10,7 +11,8 @@ use safetensors::Dtype;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
 
 const INDEX: &str = "model.safetensors.index.json";
 
@@ -60,6 +62,7 @@ impl Checkpoint {
         if !folder.is_dir() {
             return Err(ConvertError::NotAFolder {
                 path: folder.to_owned(),
+                found: in_place_of_folder(folder),
             });
         }
         let (stated, config) = read_config(folder)?;
@@ -269,21 +272,73 @@ fn find_files(folder: &Path) -> Result<Vec<String>, ConvertError> {
         .filter(|name| name.starts_with("model") && name.ends_with(".safetensors"))
         .cloned()
         .collect();
-    if !found.is_empty() {
+    if let Some(first) = found.first() {
+        check_complete(folder, first, &names)?;
         return Ok(found);
     }
-    let pickled = names
-        .iter()
-        .any(|name| name.ends_with(".bin") || name.ends_with(".pth") || name.ends_with(".pt"));
-    let missing = if pickled {
-        "model*.safetensors (PyTorch's .bin and .pth files are not read; save the model as safetensors)"
-    } else {
-        "model*.safetensors"
+    let is_pickled = |name: &String| {
+        let endings = [".bin", ".pth", ".pt"];
+        endings.iter().any(|ending| name.ends_with(ending))
     };
-    Err(ConvertError::MissingFile {
-        path: folder.to_owned(),
-        missing,
+    let path = folder.to_owned();
+    Err(match names.iter().any(is_pickled) {
+        true => ConvertError::Pickled { path },
+        false => ConvertError::MissingFile {
+            path,
+            missing: "model*.safetensors",
+        },
     })
+}
+
+/// Checks that a folder has all files of a set, where a file's name (`model-00001-of-00002.safetensors`) counts them.
+fn check_complete(folder: &Path, name: &str, names: &BTreeSet<String>) -> Result<(), ConvertError> {
+    let stem = name.strip_suffix(".safetensors").unwrap_or(name);
+    let parts = stem.rsplit_once("-of-").and_then(|(start, count)| {
+        let (base, number) = start.rsplit_once('-')?;
+        let is_number = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
+        (is_number(number) && is_number(count)).then_some((base, count))
+    });
+    let Some((base, count)) = parts else {
+        return Ok(());
+    };
+    // Five digits, so it is one and the loop is short.
+    let n_files: usize = count.parse().unwrap_or(0);
+    let expected = (1..=n_files).map(|number| format!("{base}-{number:05}-of-{count}.safetensors"));
+    let missing: Vec<String> = expected.filter(|name| !names.contains(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(ConvertError::IncompleteSet {
+        path: folder.to_owned(),
+        name: name.to_owned(),
+        n_files,
+        n_missing: missing.len(),
+        missing: missing.into_iter().take(N_NAMES).collect(),
+    })
+}
+
+/// What stands where a folder was expected.
+fn in_place_of_folder(path: &Path) -> NoFolder {
+    let mut first = Vec::new();
+    let read = match fs::metadata(path) {
+        Ok(about) if about.is_file() => fs::File::open(path)
+            .and_then(|file| file.take(4).read_to_end(&mut first))
+            .is_ok(),
+        Ok(_) => false,
+        Err(_) => {
+            let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+            let is_name = path.components().count() == 2 && path.components().all(is_plain);
+            return match is_name {
+                true => NoFolder::HubName,
+                false => NoFolder::Nothing,
+            };
+        }
+    };
+    match &*first {
+        b"GGUF" if read => NoFolder::Gguf,
+        [b'P', b'K', ..] | [0x1f, 0x8b, ..] => NoFolder::Archive,
+        _ => NoFolder::File,
+    }
 }
 
 /// What stands at the path of a file of weights instead.

@@ -1,5 +1,6 @@
 //! What can go wrong between a checkpoint and a finished file.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,10 +25,12 @@ pub enum ConvertError {
         source: io::Error,
     },
     /// The input is no folder.
-    #[error("{}: not a folder with a Hugging Face checkpoint", .path.display())]
+    #[error("{}: {found}", .path.display())]
     NotAFolder {
         /// The path given.
         path: PathBuf,
+        /// What stands there.
+        found: NoFolder,
     },
     /// A file that every checkpoint has is not there.
     #[error("{}: no {missing} in this folder", .path.display())]
@@ -36,6 +39,22 @@ pub enum ConvertError {
         path: PathBuf,
         /// What was looked for.
         missing: &'static str,
+    },
+    /// The weights are in files of PyTorch only.
+    #[error("{}: no model*.safetensors in this folder: PyTorch's .bin and .pth files are not read", .path.display())]
+    Pickled {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file that is something else than its name says, by its first bytes.
+    #[error("{}: it is {found}", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// A file beside the weights that is too large to be what its name says.
     #[error("{}: more than {n_bytes_max} bytes, far more than such a file needs", .path.display())]
@@ -76,6 +95,20 @@ pub enum ConvertError {
         index: PathBuf,
         /// The missing files.
         files: Vec<String>,
+    },
+    /// A file's name counts the files of its set, and others are not there.
+    #[error("{}: {name} is one of {n_files} files, of which {}", .path.display(), listed(.missing, *.n_missing, "is missing", "are missing"))]
+    IncompleteSet {
+        /// The folder.
+        path: PathBuf,
+        /// A file that is there.
+        name: String,
+        /// How many there must be.
+        n_files: usize,
+        /// How many are not there.
+        n_missing: usize,
+        /// The first of those.
+        missing: Vec<String>,
     },
     /// The index and the files disagree about a tensor.
     #[error("{}: the index places tensor `{tensor}` in {expected}, but {found}", .index.display())]
@@ -329,8 +362,14 @@ pub enum ConvertError {
         ty: TensorType,
     },
     /// Types of so few bits that they are garbage without an importance matrix.
-    #[error("this quantization requires an importance matrix, for {}", listed(.tensors))]
+    #[error("this quantization requires an importance matrix, for {}", tensors_listed(.tensors))]
     ImportanceRequired {
+        /// All tensors concerned.
+        tensors: Vec<String>,
+    },
+    /// A conversion straight to types of so few bits.
+    #[error("this quantization requires an importance matrix, which a conversion does not take, for {}", tensors_listed(.tensors))]
+    ImportanceInOneStep {
         /// All tensors concerned.
         tensors: Vec<String>,
     },
@@ -383,29 +422,81 @@ pub enum ConvertError {
     #[error("there is no tensor whose type could be chosen")]
     NothingToChoose,
     /// A tensor had to take another type although fallbacks were forbidden.
-    #[error("rows do not fit the recipe, of {}", listed(.tensors))]
+    #[error("rows do not fit the recipe, of {}", tensors_listed(.tensors))]
     FallbackForbidden {
         /// All tensors concerned.
         tensors: Vec<String>,
     },
 }
 
-/// Names of tensors that an error lists at most.
-const N_NAMES: usize = 20;
+/// What stands in place of a checkpoint's folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoFolder {
+    /// Nothing.
+    Nothing,
+    /// Nothing, and the path has the form of a name on the Hugging Face hub.
+    HubName,
+    /// A GGUF file.
+    Gguf,
+    /// A zip or gzip archive.
+    Archive,
+    /// Any other file.
+    File,
+}
 
-/// How many tensors, and their names.
-fn listed(tensors: &[String]) -> String {
-    let plural = if tensors.len() == 1 { "" } else { "s" };
-    let names: Vec<&str> = tensors.iter().take(N_NAMES).map(String::as_str).collect();
-    let more = match tensors.len().saturating_sub(N_NAMES) {
+impl fmt::Display for NoFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoFolder::Nothing | NoFolder::HubName => "there is no such folder",
+            NoFolder::Gguf => "is a GGUF file already, not a folder with a checkpoint",
+            NoFolder::Archive => "is an archive, not a folder with a checkpoint",
+            NoFolder::File => "is a file, not a folder with a checkpoint",
+        })
+    }
+}
+
+impl NoFolder {
+    fn remedy(self) -> &'static str {
+        match self {
+            NoFolder::Nothing => {
+                "check the path; it must lead to the folder that holds config.json and model*.safetensors"
+            }
+            NoFolder::HubName => {
+                "if it names a model on Hugging Face, download it first, as with `hf download NAME --local-dir DIR`, and give that folder"
+            }
+            NoFolder::Gguf => "`gristmill quantize` and `gristmill run` take it as it is",
+            NoFolder::Archive => {
+                "unpack it, and give the folder that holds config.json and model*.safetensors"
+            }
+            NoFolder::File => "give the folder that holds config.json and model*.safetensors",
+        }
+    }
+}
+
+/// Names that an error lists at most.
+pub(crate) const N_NAMES: usize = 20;
+
+/// The first names of `n`, and how many more there are, with the verb that fits.
+fn listed(names: &[String], n: usize, one: &str, many: &str) -> String {
+    let verb = if n == 1 { one } else { many };
+    format!("{n} {verb}: {}", first_names(names, n))
+}
+
+fn first_names(names: &[String], n: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(N_NAMES).map(String::as_str).collect();
+    let more = match n - shown.len().min(n) {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    format!(
-        "{} tensor{plural}: {}{more}",
-        tensors.len(),
-        names.join(", ")
-    )
+    format!("{}{more}", shown.join(", "))
+}
+
+/// How many tensors, and their names.
+fn tensors_listed(tensors: &[String]) -> String {
+    let plural = if tensors.len() == 1 { "" } else { "s" };
+    let names = first_names(tensors, tensors.len());
+    format!("{} tensor{plural}: {names}", tensors.len())
 }
 
 impl ConvertError {
@@ -419,7 +510,7 @@ impl ConvertError {
             }
             ConvertError::Model(error) => return error.hint().map(str::to_owned),
             ConvertError::Overflow { .. } => "use --outtype bf16 (or f32), which has the range",
-            ConvertError::MissingShards { .. } => {
+            ConvertError::MissingShards { .. } | ConvertError::IncompleteSet { .. } => {
                 "download the missing files; the checkpoint is incomplete"
             }
             ConvertError::IndexMismatch { .. } | ConvertError::DuplicateTensor { .. } => {
@@ -428,7 +519,12 @@ impl ConvertError {
             ConvertError::QuantizedSource { .. } => {
                 "convert the original checkpoint in 16 or 32 bits instead"
             }
-            ConvertError::NotAFolder { .. } | ConvertError::MissingFile { .. } => {
+            ConvertError::NotAFolder { found, .. } => found.remedy(),
+            ConvertError::Foreign { remedy, .. } => remedy,
+            ConvertError::Pickled { .. } => {
+                "save the model as safetensors, as save_pretrained of transformers does, or download a revision that has such files"
+            }
+            ConvertError::MissingFile { .. } => {
                 "give the folder that holds config.json and model*.safetensors"
             }
             ConvertError::Json { .. }
@@ -496,6 +592,9 @@ impl ConvertError {
             }
             ConvertError::ImportanceRequired { .. } => {
                 "give `--imatrix FILE`, made with text through this model; or choose a recipe of more bits"
+            }
+            ConvertError::ImportanceInOneStep { .. } => {
+                "convert to a float type (`gristmill convert --outtype bf16`) and then use `gristmill quantize --imatrix FILE`; or choose a recipe of more bits"
             }
             ConvertError::ImportanceLength { .. } | ConvertError::ImportanceForeign { .. } => {
                 "the importance matrix was made with another model; make one with this model"

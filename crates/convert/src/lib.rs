@@ -23,7 +23,7 @@ mod summary;
 mod tokenizer;
 
 pub use convert::{ConvertOptions, ConvertReport, convert};
-pub use error::ConvertError;
+pub use error::{ConvertError, NoFolder};
 pub use output::{OutputType, Uniform};
 pub use progress::{Event, Progress};
 pub use summary::done;

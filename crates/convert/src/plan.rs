@@ -131,7 +131,12 @@ impl Plan {
         };
         let sources: Vec<SourceTensor> = self.tensors.iter().map(source).collect();
         let plan = recipe::plan(recipe, model, &sources, &PlanOptions::default())?;
-        quantize::check_types(&sources, &plan, None)?;
+        quantize::check_types(&sources, &plan, None).map_err(|error| match error {
+            ConvertError::ImportanceRequired { tensors } => {
+                ConvertError::ImportanceInOneStep { tensors }
+            }
+            error => error,
+        })?;
         for (tensor, planned) in self.tensors.iter_mut().zip(&plan.tensors) {
             tensor.ty = planned.ty;
         }

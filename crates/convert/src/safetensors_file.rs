@@ -41,16 +41,12 @@ pub fn read_header(source: &dyn Source) -> Result<Vec<Entry>, ConvertError> {
     source.read_at(0, &mut length)?;
     let header_bytes = u64::from_le_bytes(length);
     if header_bytes > HEADER_BYTES_MAX || header_bytes > source.len() - 8 {
-        let reason = foreign(&length).map_or_else(
-            || {
-                format!(
-                    "a header of {header_bytes} bytes in a file of {}",
-                    source.len()
-                )
-            },
-            |kind| format!("it is {kind}"),
-        );
-        return Err(wrong(reason));
+        return Err(foreign(source.path(), &length).unwrap_or_else(|| {
+            wrong(format!(
+                "a header of {header_bytes} bytes in a file of {}",
+                source.len()
+            ))
+        }));
     }
     // Fits memory: at most HEADER_BYTES_MAX, and no more than the file has.
     let mut header = vec![0; header_bytes as usize];

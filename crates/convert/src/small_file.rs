@@ -52,32 +52,45 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, C
     let Some(bytes) = read_bytes(path)? else {
         return Ok(None);
     };
-    serde_json::from_slice(&bytes)
-        .map(Some)
-        .map_err(|error| ConvertError::Json {
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        foreign(path, &bytes).unwrap_or_else(|| ConvertError::Json {
             path: path.to_owned(),
-            reason: foreign(&bytes)
-                .map_or_else(|| error.to_string(), |kind| format!("it is {kind}")),
+            reason: error.to_string(),
         })
+    })
 }
 
 /// What a file is instead of what its name says, by its first bytes.
-pub(crate) fn foreign(first: &[u8]) -> Option<&'static str> {
-    let kinds: [(&[u8], &str); 5] = [
-        (b"GGUF", "a GGUF file under another name"),
+pub(crate) fn foreign(path: &Path, first: &[u8]) -> Option<ConvertError> {
+    let kinds: [(&[u8], &str, &str); 5] = [
+        (
+            b"GGUF",
+            "a GGUF file under another name",
+            "a GGUF file needs no conversion: `gristmill quantize` and `gristmill run` take it as it is",
+        ),
         (
             b"version ",
-            "a Git LFS pointer: fetch the file itself with `git lfs pull`",
+            "a Git LFS pointer, not the file itself",
+            "fetch the file with `git lfs pull`, in the folder that was cloned",
         ),
         (
             b"<",
             "a web page, not the file that was meant to be downloaded",
+            "download the file itself; a login or another address may be needed",
         ),
-        (b"PK", "a zip archive, perhaps a PyTorch checkpoint"),
-        (b"\x1f\x8b", "a gzip archive that must be unpacked first"),
+        (
+            b"PK",
+            "a zip archive, perhaps a PyTorch checkpoint",
+            "save the model as safetensors, or unpack the archive",
+        ),
+        (b"\x1f\x8b", "a gzip archive", "unpack it first"),
     ];
-    kinds
-        .iter()
-        .find(|(magic, _)| first.starts_with(magic))
-        .map(|(_, kind)| *kind)
+    let (_, found, remedy) = kinds
+        .into_iter()
+        .find(|(magic, ..)| first.starts_with(magic))?;
+    Some(ConvertError::Foreign {
+        path: path.to_owned(),
+        found,
+        remedy,
+    })
 }

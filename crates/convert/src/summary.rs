@@ -17,13 +17,17 @@ impl ConvertReport {
         let sources = self.source_types.iter();
         let sources = counted(sources.map(|(name, n)| (name.to_ascii_lowercase(), *n)));
         let types = counted(self.types.iter().map(|(ty, n)| (ty.to_string(), *n)));
+        let output = match self.types.is_empty() {
+            true => "vocabulary only, no tensors".to_owned(),
+            false => format!(
+                "{}, tensors: {types}, {} parameters",
+                self.output_type, self.n_params
+            ),
+        };
         let mut lines = vec![
             format!("architecture: {} ({})", self.architecture, self.class),
             format!("source: {n_files}, tensors: {sources}"),
-            format!(
-                "output: {}, tensors: {types}, {} parameters",
-                self.output_type, self.n_params
-            ),
+            format!("output: {output}"),
         ];
         for (what, names) in [
             ("left out", &self.left_out_tensors),

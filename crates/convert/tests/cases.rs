@@ -408,7 +408,9 @@ fn json_that_is_something_else_is_told_apart() {
             let error = fixture.refused("auto");
             let expected = format!("{}: {kind}", fixture.path(name).display());
             assert!(error.to_string().starts_with(&expected), "{error}");
-            assert!(matches!(error, ConvertError::Json { .. }), "{error:?}");
+            let hint = error.hint().unwrap_or_default();
+            let is_damage = hint == "the file is damaged or incomplete; download it again";
+            assert_eq!(is_damage, kind.starts_with("expected"), "{hint}");
         }
     }
 }
@@ -646,6 +648,17 @@ fn folders_that_are_no_checkpoint_say_what_is_missing() {
             .to_string()
             .contains("PyTorch's .bin and .pth files are not read")
     );
+    let hint = fixture.refused("auto").hint().unwrap();
+    assert!(hint.starts_with("save the model as safetensors"), "{hint}");
+    fs::write(fixture.path("model-00002-of-00003.safetensors"), "").unwrap();
+    let error = fixture.refused("auto").to_string();
+    assert!(
+        error.ends_with(
+            ": model-00002-of-00003.safetensors is one of 3 files, of which 2 are missing: \
+             model-00001-of-00003.safetensors, model-00003-of-00003.safetensors"
+        ),
+        "{error}"
+    );
     let mut unknown = Fixture::new();
     unknown.config["architectures"] = json!(["Gpt9ForCausalLM"]);
     let error = unknown.write().refused("auto").to_string();
@@ -732,6 +745,6 @@ fn one_step_to_a_recipe_equals_two() {
     let fixture = Fixture::new();
     assert!(matches!(
         fixture.write().refused("iq2_xxs"),
-        ConvertError::NoEncoder { .. } | ConvertError::ImportanceRequired { .. }
+        ConvertError::ImportanceInOneStep { .. }
     ));
 }

@@ -32,6 +32,11 @@ fn vocabulary(folder: &Path, output: &Path, ty: &str, pre: Option<String>) -> Pa
     };
     let report = convert(&options, &mut |_| {}).unwrap();
     assert_eq!((report.n_tensors, report.n_params), (0, 0));
+    let lines = report.lines();
+    assert!(
+        lines.contains(&"output: vocabulary only, no tensors".to_owned()),
+        "{lines:?}"
+    );
     let written = std::fs::metadata(&report.path).unwrap().len();
     assert_eq!(report.bytes, written);
     report.path

@@ -3,6 +3,7 @@
 
 mod card;
 mod model_id;
+mod overrides;
 #[cfg(test)]
 mod tests;
 
@@ -178,14 +179,7 @@ impl Authorship {
                 ConvertError::io(path, "open the file", missing)
             };
             let overrides = overrides.ok_or_else(missing)?;
-            let unused = unused_keys(&overrides);
-            if !unused.is_empty() {
-                warnings.push(format!(
-                    "{}: only general.* entries are read; left out: {}",
-                    path.display(),
-                    unused.join(", ")
-                ));
-            }
+            warnings.extend(overrides::left_out(path, &overrides)?);
             found.override_with(&overrides);
         }
         if let Some(name) = given.name {
@@ -318,13 +312,6 @@ impl Authorship {
             }
         }
     }
-}
-
-/// Keys of an override file that name no entry of `general`.
-fn unused_keys(overrides: &Value) -> Vec<&str> {
-    let keys = overrides.as_object().into_iter().flatten();
-    let keys = keys.map(|(key, _)| key.as_str());
-    keys.filter(|key| !key.starts_with("general.")).collect()
 }
 
 /// What a file says that a conversion can do without; a file that cannot be read gets a warning.

@@ -183,6 +183,30 @@ fn overrides_and_a_given_name_go_first() {
             "sampling.temp"
         ]
     );
+    let text = r#"{"general.bogus": 3, "foo": 1, "general.url": 5, "general.sampling.top_k": "7", "general.tags": ["a", 1],
+        "general.base_models": [{"name": "N", "odd": "x"}], "general.doi": "D"}"#;
+    fs::write(&overrides, text).unwrap();
+    let mut warnings = Vec::new();
+    load(&folder, &given, &mut warnings).unwrap();
+    let place = overrides.display();
+    let of = |what: &str| format!("{place}: {what}; what is not is left out");
+    assert_eq!(
+        warnings,
+        [
+            of("general.url must be a text"),
+            of("general.sampling.top_k must be a whole number of 32 bits"),
+            of("general.tags must be a list of texts"),
+            of(
+                "general.base_models must be a list of objects with texts (name, author, version, organization, description, url, doi, uuid, repo_url)"
+            ),
+            format!("{place}: only general.* entries are read; left out: foo"),
+            format!(
+                "{place}: a conversion does not write these entries (`gristmill edit` can); left out: general.bogus"
+            ),
+        ]
+    );
+    fs::write(&overrides, "[]").unwrap();
+    assert!(load(&folder, &given, &mut Vec::new()).is_err());
     fs::write(&overrides, "{").unwrap();
     assert!(load(&folder, &given, &mut Vec::new()).is_err());
     fs::remove_file(&overrides).unwrap();
