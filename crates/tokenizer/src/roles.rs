@@ -216,7 +216,7 @@ impl Roles {
         metadata: &Metadata,
         vocabulary: &mut Vocabulary,
         defaults: Roles,
-        warnings: &mut Vec<String>,
+        (warnings, notes): (&mut Vec<String>, &mut Vec<String>),
     ) -> Result<Roles, TokenizerError> {
         let mut roles = defaults;
         let n_tokens = vocabulary.len();
@@ -255,14 +255,14 @@ impl Roles {
             let found = texts.iter().find_map(|text| vocabulary.find(text));
             if let Some(id) = found {
                 *field(&mut roles) = Some(id);
-                make_control(vocabulary, id, warnings);
+                make_control(vocabulary, id, notes);
             }
         }
-        roles.collect_ends(vocabulary, warnings);
+        roles.collect_ends(vocabulary, notes);
         Ok(roles)
     }
 
-    fn collect_ends(&mut self, vocabulary: &mut Vocabulary, warnings: &mut Vec<String>) {
+    fn collect_ends(&mut self, vocabulary: &mut Vocabulary, notes: &mut Vec<String>) {
         let mut ends: Vec<u32> = [self.fim_padding, self.fim_repository, self.fim_separator]
             .into_iter()
             .flatten()
@@ -270,7 +270,7 @@ impl Roles {
         for text in END_OF_GENERATION {
             if let Some(id) = vocabulary.find(text) {
                 ends.push(id);
-                make_control(vocabulary, id, warnings);
+                make_control(vocabulary, id, notes);
             }
         }
         // Harmony writes these inside an answer, so they always show.
@@ -302,14 +302,14 @@ impl Roles {
     }
 }
 
-fn make_control(vocabulary: &mut Vocabulary, id: u32, warnings: &mut Vec<String>) {
+fn make_control(vocabulary: &mut Vocabulary, id: u32, notes: &mut Vec<String>) {
     let attributes = &mut vocabulary.attributes[id as usize];
     if attributes.has(Attributes::CONTROL) {
         return;
     }
     *attributes = attributes.with(Attributes::CONTROL);
     let text = gristmill_gguf::escape_invalid(vocabulary.texts.text(id as usize)).into_owned();
-    warnings.push(format!(
+    notes.push(format!(
         "the file does not mark token {id} ({text}) as a control token, though it is named like one; it is treated as one, as in the reference, and no answer changes"
     ));
 }

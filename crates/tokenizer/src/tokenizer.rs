@@ -38,6 +38,7 @@ pub struct Tokenizer {
     add_eos: bool,
     add_space_prefix: bool,
     warnings: Vec<String>,
+    notes: Vec<String>,
 }
 
 enum Model {
@@ -60,10 +61,15 @@ impl Tokenizer {
     /// If an entry is missing, has the wrong type, length or value, or names something unknown; the error
     /// names the key.
     pub fn from_metadata(metadata: &Metadata) -> Result<Tokenizer, TokenizerError> {
-        let mut warnings = Vec::new();
+        let (mut warnings, mut notes) = (Vec::new(), Vec::new());
         let defaults = Defaults::read(metadata, &mut warnings)?;
         let mut vocabulary = Vocabulary::from_metadata(metadata)?;
-        let roles = Roles::read(metadata, &mut vocabulary, defaults.roles, &mut warnings)?;
+        let roles = Roles::read(
+            metadata,
+            &mut vocabulary,
+            defaults.roles,
+            (&mut warnings, &mut notes),
+        )?;
         let model = match defaults.pre {
             Some((pre, name)) => Model::Bpe(read_bpe(metadata, &vocabulary, pre, name)?),
             None => Model::Spm(Spm::new(
@@ -114,6 +120,7 @@ impl Tokenizer {
             add_space_prefix: metadata.bool_or(key::ADD_SPACE_PREFIX, defaults.add_space_prefix)?,
             vocabulary,
             warnings,
+            notes,
         })
     }
 
@@ -338,6 +345,11 @@ impl Tokenizer {
     /// What is odd about the vocabulary but does not keep it from being used, for the user to read.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// What is odd about the vocabulary and changes no text and no answer: for who examines the file.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 }
 

@@ -493,12 +493,8 @@ fn ends(tokenizer: &Tokenizer, findings: &mut Findings) {
         let text = format!("the end token {id}, {shown:?}, is marked as ordinary text");
         findings.add(&RETYPED, Place::key("tokenizer.ggml.eos_token_id"), text);
     }
-    for warning in tokenizer
-        .warnings()
-        .iter()
-        .filter(|text| text.contains("control token"))
-    {
-        findings.add(&RETYPED, Place::key(TOKENS_KEY), warning.clone());
+    for note in tokenizer.notes() {
+        findings.add(&RETYPED, Place::key(TOKENS_KEY), note.clone());
     }
 }
 
