@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gristmill_engine::{BatchToken, Context, EngineError, LoadOptions, Model, SequenceId};
 
@@ -102,11 +102,14 @@ pub fn measure_speed(
     Ok(rows)
 }
 
-/// Computes `n_tokens` arbitrary tokens from an empty cache, in batches of `n_batch`; gives tokens per second.
+/// The least time of a run: shorter ones measure the system's noise.
+const RUN_MIN: Duration = Duration::from_millis(200);
+
+/// Computes `n_tokens` arbitrary tokens from an empty cache, in batches of `n_batch`, again until [`RUN_MIN`] is over; gives
+/// tokens per second.
 fn run(context: &mut Context, n_tokens: usize, n_batch: usize) -> Result<f64, EngineError> {
     const SEQUENCE: SequenceId = SequenceId(0);
     let n_vocab = context.model().n_vocab().max(1);
-    context.past_mut().truncate(SEQUENCE, 0);
     // Any ids will do: a step of a large prime spreads them over the vocabulary.
     let tokens: Vec<BatchToken> = (0..n_tokens)
         .map(|index| BatchToken {
@@ -116,10 +119,15 @@ fn run(context: &mut Context, n_tokens: usize, n_batch: usize) -> Result<f64, En
         })
         .collect();
     let start = Instant::now();
-    for batch in tokens.chunks(n_batch) {
-        context.decode(batch)?;
+    let mut n_computed = 0;
+    while n_computed == 0 || start.elapsed() < RUN_MIN {
+        context.past_mut().truncate(SEQUENCE, 0);
+        for batch in tokens.chunks(n_batch) {
+            context.decode(batch)?;
+        }
+        n_computed += n_tokens;
     }
-    Ok(n_tokens as f64 / start.elapsed().as_secs_f64())
+    Ok(n_computed as f64 / start.elapsed().as_secs_f64())
 }
 
 /// The rows as a table, with a line for every length that was cut.
