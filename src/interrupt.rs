@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static LISTENING: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static RESUMABLE: AtomicBool = AtomicBool::new(false);
 
 /// The number of SIGINT, which Ctrl-C sends.
 const INTERRUPT: i32 = 2;
@@ -27,10 +28,29 @@ pub fn leave() -> ! {
     leave_by(INTERRUPT)
 }
 
+/// Whether [`suspend`] does anything.
+pub const CAN_SUSPEND: bool = cfg!(unix);
+
+/// Suspends the program, as Ctrl-Z does; goes on when the shell continues it.
+pub fn suspend() {
+    system::suspend();
+}
+
 /// Ends the program with the exit code by which shells report a signal.
 fn leave_by(signal: i32) -> ! {
     gristmill_gguf::remove_partial_outputs();
+    let was_shown = crate::progress::clear();
+    if RESUMABLE.load(Ordering::SeqCst) {
+        say!("interrupted; the same command goes on from here");
+    } else if was_shown {
+        say!("interrupted");
+    }
     std::process::exit(128 + signal)
+}
+
+/// Says that what is being done goes on later, by the same command.
+pub fn resumable() {
+    RESUMABLE.store(true, Ordering::SeqCst);
 }
 
 #[cfg(unix)]
@@ -58,6 +78,11 @@ mod system {
         let _ = thread.spawn(move || signals.forever().for_each(handler));
     }
 
+    pub(super) fn suspend() {
+        // Without a shell to continue it the system ignores the signal, so there is nothing to do about a failure.
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTSTP);
+    }
+
     /// The ignored signals, a bit for each from 1 on, as Linux tells them; none on other systems, which do not tell.
     pub(super) fn ignored(status: &str) -> u64 {
         let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -72,6 +97,8 @@ mod system {
     pub(super) fn install(handler: impl Fn(i32) + Send + 'static) {
         let _ = ctrlc::set_handler(move || handler(super::INTERRUPT));
     }
+
+    pub(super) fn suspend() {}
 }
 
 /// While it lives, the first Ctrl-C only makes [`Listener::interrupted`] true; a second one ends the program.

@@ -7,6 +7,7 @@ mod say;
 mod arguments;
 mod cmd;
 mod display;
+mod environment;
 mod escapes;
 mod failure;
 mod gpu;
@@ -116,6 +117,9 @@ fn finish(result: anyhow::Result<()>, usage_code: u8) -> ExitCode {
 /// Prints help or version (exit 0) or what is wrong with the arguments (exit `code`).
 fn usage(error: clap::Error, code: u8) -> ExitCode {
     let use_stderr = error.use_stderr();
+    if use_stderr {
+        environment::note();
+    }
     let printed = failure::print_usage(error);
     match (use_stderr, printed) {
         (true, _) => ExitCode::from(code),

@@ -1,9 +1,27 @@
 //! What a conversion or quantization shows while it runs: notes and warnings as lines, and on a terminal a bar with
 //! the rate and the time left. In a pipe there is no bar.
 
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use crate::display::printable;
 use gristmill_convert::Event;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The bar on the terminal, for an end that comes from outside.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Takes the bar off the terminal; false if there was none.
+pub fn clear() -> bool {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let bar = shown.filter(|bar| !bar.is_hidden() && !bar.is_finished());
+    bar.map(|bar| bar.finish_and_clear()).is_some()
+}
+
+fn remember(bar: &ProgressBar) {
+    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+}
 
 /// Shows the events of one run on standard error.
 pub struct ProgressLog {
@@ -93,11 +111,63 @@ impl Drop for ByteBar {
 
 /// A bar over so many bytes, with room for a message.
 pub fn bar(bytes: u64) -> ProgressBar {
-    let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {wide_msg}";
-    // The template is constant and valid; were it not, the default style would do.
-    let style =
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(bytes).with_style(style)
+    let bar = ProgressBar::new(bytes).with_style(style(
+        "{bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left {wide_msg}",
+    ));
+    remember(&bar);
+    bar
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constant and valid; were they not, the default style would do.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A bar over the tokens of a prompt, on a terminal only, and only where the prompt takes longer than [`PromptBar::PATIENCE`].
+pub struct PromptBar {
+    bar: ProgressBar,
+    /// Dropped with the bar, so that a bar that nobody waited for is never shown.
+    _over: Sender<()>,
+}
+
+impl PromptBar {
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// A bar over so many tokens, of which none is computed.
+    pub fn new(n_tokens: usize) -> Self {
+        // The first part may take long, and no rate is known before its end.
+        let bar =
+            ProgressBar::with_draw_target(Some(n_tokens as u64), ProgressDrawTarget::hidden())
+                .with_style(style("prompt: {len} tokens, {elapsed}"));
+        let (over, wait) = channel();
+        let late = bar.clone();
+        std::thread::spawn(move || {
+            if wait.recv_timeout(Self::PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                late.set_draw_target(ProgressDrawTarget::stderr());
+                late.enable_steady_tick(Duration::from_millis(200));
+                remember(&late);
+            }
+        });
+        PromptBar { bar, _over: over }
+    }
+
+    /// Shows how many tokens are computed.
+    pub fn set(&self, n_computed: usize) {
+        if n_computed > 0 {
+            let rate = n_computed as f64 / self.bar.elapsed().as_secs_f64();
+            self.bar.set_style(style(
+                "prompt: {bar:30} {pos}/{len} tokens, {msg}, {eta} left",
+            ));
+            self.bar.set_message(format!("{rate:.1} t/s"));
+        }
+        self.bar.set_position(n_computed as u64);
+    }
+}
+
+impl Drop for PromptBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 impl Drop for ProgressLog {

@@ -114,7 +114,10 @@ impl Run for Demo {
             &n_predict,
             "-p",
             &self.prompt,
-        ])
+        ])?;
+        say!("");
+        say!("the files stay; to repeat a line that writes one, add --force");
+        Ok(())
     }
 }
 

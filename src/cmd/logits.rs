@@ -86,7 +86,14 @@ impl Run for Logits {
         })?;
         out.flush().with_context(place)?;
         drop(out);
-        Ok(output.commit()?)
+        output.commit()?;
+        let shown = self.output.display();
+        let size = std::fs::metadata(&self.output)?.len();
+        writeln!(
+            std::io::stdout().lock(),
+            "wrote {shown}: {n_rows} x {n_columns} logits, {size} bytes"
+        )?;
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use gristmill_quant::TensorType;
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
+use crate::interrupt;
 use crate::numbers;
 use crate::progress::ProgressLog;
 use crate::sizes;
@@ -142,6 +143,9 @@ impl Run for Quantize {
             check_target(path, &self.beside(&options))?;
         }
         let mut log = ProgressLog::new(self.verbose && !self.json);
+        if self.resume {
+            interrupt::resumable();
+        }
         let report = quantize(&options, &mut |event| log.event(&event))?;
         drop(log);
         if let Some(path) = &self.report {

@@ -1,6 +1,7 @@
 //! `run`: continue a text, or chat.
 
 mod chat;
+mod command;
 mod flags;
 mod input;
 mod output;
@@ -70,18 +71,26 @@ impl Command for Run {
             )
             .context(Hint::new("use llama-completion to continue a text")));
         }
+        // What is read from files comes first: loading a model takes time.
         let prompt = self.prompt.read(reference.is_some())?;
+        let system = self.chat.system()?;
+        let given = self.chat.template_file()?;
         let mut options = self.load.options();
         let quiet = self.output.quiet();
         if !quiet {
             self.chat.note();
             self.gpu.note();
             self.ignored.note();
+            self.output.note();
+            crate::environment::note();
         }
         let path = self.model.path();
         let model = load(path, &options, quiet)?;
         let answer = self.answer(&model)?;
-        let template = self.template(&model)?;
+        let template = match given {
+            Some(given) => Some(given),
+            None => self.template(&model)?,
+        };
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
         memory::fit_context(&model, &mut options)?;
         let session =
@@ -95,9 +104,10 @@ impl Command for Run {
         match (mode, template) {
             (Mode::Completion, _) => complete(session, prompt, &answer, &self.output),
             (Mode::Chat { single }, Some((template, origin))) => {
-                let chat =
-                    chat::Chat::new(session, (template, origin), &self.chat, answer, &self.output)?;
-                chat.talk(prompt, single)
+                let template = (template, origin);
+                chat::Chat::new(session, template, &self.chat, answer, &self.output)
+                    .instructed(system)
+                    .talk(prompt, single)
             }
             (Mode::Chat { .. }, None) => Err(anyhow::anyhow!(
                 "{}: the model has no chat template, so it may not be made for chatting",
@@ -174,7 +184,7 @@ impl Run {
         }
     }
 
-    /// The template to chat with, given by file, by name or as text, else the model's own; and where it comes from.
+    /// The template to chat with, given by name or as text, else the model's own; and where it comes from.
     fn template(&self, model: &Model) -> anyhow::Result<Option<(ChatTemplate, String)>> {
         if self.chat.no_conversation {
             return Ok(None);
@@ -184,11 +194,6 @@ impl Run {
             Ok(Some((template, origin)))
         };
         let file = model.file().path().display();
-        if let Some(path) = &self.chat.chat_template_file {
-            let source = std::fs::read_to_string(path)
-                .with_context(|| format!("{}: cannot read the template", path.display()))?;
-            return compiled(&source, path.display().to_string());
-        }
         let Some(given) = &self.chat.chat_template else {
             let own = model.template_source(None);
             return own.map_or(Ok(None), |source| compiled(&source, file.to_string()));
@@ -222,21 +227,21 @@ fn complete(
     options: &GenerateOptions,
     output: &output::OutputFlags,
 ) -> anyhow::Result<()> {
+    let none = || {
+        anyhow::anyhow!("there is no prompt to continue")
+            .context(Hint::new("give one with -p or -f, or through a pipe"))
+    };
     let prompt = match prompt {
         Some(prompt) => prompt,
-        None => match input::piped()? {
-            Some(prompt) => prompt,
-            None => {
-                return Err(anyhow::anyhow!("there is no prompt to continue")
-                    .context(Hint::new("give one with -p or -f, or through a pipe")));
-            }
-        },
+        None => input::piped()?
+            .filter(|text| !text.is_empty())
+            .ok_or_else(none)?,
     };
     let model = session.context().model().clone();
     session.check_text(prompt.len())?;
     let ids = raw_prompt(model.tokenizer(), &prompt);
     if ids.is_empty() {
-        return Ok(());
+        return Err(none());
     }
     session.check(&ids, options)?;
     output.show_prompt(&prompt, &ids, model.tokenizer())?;

@@ -288,7 +288,10 @@ fn logits_of_more_tokens_than_the_context_are_refused() {
     hint: ids go from 0 to 1023; `gristmill tokenize` shows those of a text
     ");
     assert_eq!(place.files(), ["a.gguf"]);
-    assert_eq!(run(&tokens[..511]), "exit: 0");
+    assert_eq!(
+        run(&tokens[..511]),
+        "exit: 0\n--- stdout\nwrote o.npy: 256 x 1024 logits, 1048704 bytes"
+    );
 }
 
 #[test]

@@ -93,6 +93,56 @@ fn case_b73_the_end_of_input_is_a_clean_end() {
 }
 
 #[test]
+fn without_a_prompt_nothing_is_continued() {
+    let Some(piped) = run_with(&["-no-cnv", "-n", "1"], b"\n") else {
+        return;
+    };
+    assert_eq!(piped.status.code(), Some(1));
+    let message = text(&piped.stderr);
+    assert!(
+        message.contains("error: there is no prompt to continue"),
+        "{message}"
+    );
+}
+
+/// Loading takes time, so what needs no model is found wrong before it.
+#[test]
+fn files_are_read_before_the_model_is_loaded() {
+    for flag in ["-f", "-sysf", "--chat-template-file"] {
+        let Some(output) = run_with(&[flag, "nope.txt"], b"") else {
+            return;
+        };
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{flag}");
+        assert!(message.starts_with("error: nope.txt: "), "{message}");
+    }
+}
+
+#[test]
+fn what_counts_for_nothing_is_said() {
+    let Some(output) = run_with(&["-no-cnv", "-p", "a", "-n", "1", "--n-probs", "3"], b"") else {
+        return;
+    };
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("note: --n-probs changes nothing without --output-format json"),
+        "{message}"
+    );
+    let place = Workplace::new();
+    let output = place
+        .command("llama-cli")
+        .args(["-p", "hi"])
+        .env("LLAMA_ARG_MODEL", "model.gguf")
+        .output()
+        .expect("it starts");
+    let message = text(&output.stderr);
+    assert!(
+        message.starts_with("note: LLAMA_ARG_MODEL of the environment is not read"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_prompt_without_a_terminal_ends_after_its_answer() {
     let Some(once) = run_with(&["-p", "Hello", "-n", "3"], b"more\nand more\n") else {
         return;

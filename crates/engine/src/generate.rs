@@ -20,20 +20,24 @@ pub struct Prediction<'a> {
     pub n_computed: usize,
 }
 
+/// Told before each part of a prompt, and behind the last one, the tokens computed and those to compute; says whether to stop,
+/// which counts between parts.
+pub type Watch<'a> = dyn FnMut(usize, usize) -> bool + 'a;
+
 /// What the loop needs of a model with one sequence.
 pub trait Predictor {
     /// Positions of the context.
     fn n_ctx(&self) -> usize;
 
     /// Makes the sequence these tokens (`ids`, not empty) and predicts what follows. What the sequence already
-    /// begins with is not computed again. `interrupted` is asked between the parts of a long prompt; if it says
-    /// so, the result is none and the sequence is some beginning of `ids`.
+    /// begins with is not computed again. Between the parts of a long prompt `watch` is told how far it is; if it
+    /// says to stop, the result is none and the sequence is some beginning of `ids`.
     ///
     /// Errors: as [`crate::Context::decode`].
     fn predict(
         &mut self,
         ids: &[u32],
-        interrupted: &dyn Fn() -> bool,
+        watch: &mut Watch<'_>,
     ) -> Result<Option<Prediction<'_>>, EngineError>;
 }
 
@@ -193,6 +197,8 @@ pub struct Answer {
 pub struct Listener<'a> {
     /// Takes each piece of text as soon as it is decided; pieces are whole characters.
     pub on_text: &'a mut dyn FnMut(&str),
+    /// Told before each part of the prompt, and behind the last one, how many tokens are computed, and of how many.
+    pub on_prompt: &'a mut dyn FnMut(usize, usize),
     /// Whether to stop; asked before every token.
     pub interrupted: &'a dyn Fn() -> bool,
 }
@@ -214,7 +220,13 @@ pub fn generate(
     let mut is_prompt = true;
     loop {
         let start = Instant::now();
-        let Some(prediction) = predictor.predict(&writer.ids, listener.interrupted)? else {
+        let mut watch = |n_computed, n| {
+            if is_prompt {
+                (listener.on_prompt)(n_computed, n);
+            }
+            (listener.interrupted)()
+        };
+        let Some(prediction) = predictor.predict(&writer.ids, &mut watch)? else {
             return Ok(writer.finish(StopReason::Interrupted, listener.on_text));
         };
         writer

@@ -26,7 +26,7 @@ pub use context::{BatchToken, Context};
 pub use error::EngineError;
 pub use generate::{
     Answer, GenerateOptions, Limit, Listener, Prediction, Predictor, Step, StopReason, Timings,
-    generate,
+    Watch, generate,
 };
 pub use model::{CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};

@@ -6,7 +6,7 @@ use crate::cache::SequenceId;
 use crate::context::{BatchToken, Context};
 use crate::error::EngineError;
 use crate::generate::{
-    Answer, GenerateOptions, Listener, Prediction, Predictor, check_request, generate,
+    Answer, GenerateOptions, Listener, Prediction, Predictor, Watch, check_request, generate,
 };
 use crate::model::{LoadOptions, Model};
 
@@ -91,11 +91,11 @@ impl Session {
         &mut self,
         ids: &[u32],
         start: usize,
-        interrupted: &dyn Fn() -> bool,
+        watch: &mut Watch<'_>,
     ) -> Result<bool, EngineError> {
         let mut at = start;
         while at < ids.len() {
-            if at > start && interrupted() {
+            if watch(at - start, ids.len() - start) && at > start {
                 return Ok(false);
             }
             let end = ids.len().min(at + self.context.n_ubatch());
@@ -111,6 +111,7 @@ impl Session {
             self.tokens.extend_from_slice(&ids[at..end]);
             at = end;
         }
+        watch(at - start, at - start);
         Ok(true)
     }
 }
@@ -123,7 +124,7 @@ impl Predictor for Session {
     fn predict(
         &mut self,
         ids: &[u32],
-        interrupted: &dyn Fn() -> bool,
+        watch: &mut Watch<'_>,
     ) -> Result<Option<Prediction<'_>>, EngineError> {
         let n_same = self
             .tokens
@@ -135,7 +136,7 @@ impl Predictor for Session {
         let n_kept = n_same.min(ids.len().saturating_sub(1));
         let n_kept = self.context.past_mut().truncate(self.sequence, n_kept);
         self.tokens.truncate(n_kept);
-        if !self.extend(ids, n_kept, interrupted)? {
+        if !self.extend(ids, n_kept, watch)? {
             return Ok(None);
         }
         Ok(Some(Prediction {

@@ -196,21 +196,37 @@ fn a_session_computes_only_what_is_new() {
     let ids = &fed_ids(&folder)[..30];
     let options = options(CacheTypes::F16, 64, 8);
     let mut session = Session::new(model.clone(), &options).unwrap();
-    let go_on = || false;
-    let first = session.predict(ids, &go_on).unwrap().unwrap();
+    let mut parts = Vec::new();
+    let mut go_on = |n_computed, n| {
+        parts.push((n_computed, n));
+        false
+    };
+    let first = session.predict(ids, &mut go_on).unwrap().unwrap();
     assert_eq!(first.n_computed, 30);
     let first = first.logits.to_vec();
     let mut other = ids.to_vec();
     other[20] = 3;
     assert_eq!(
-        session.predict(&other, &go_on).unwrap().unwrap().n_computed,
+        session
+            .predict(&other, &mut go_on)
+            .unwrap()
+            .unwrap()
+            .n_computed,
         10
     );
-    let again = session.predict(ids, &go_on).unwrap().unwrap();
+    let again = session.predict(ids, &mut go_on).unwrap().unwrap();
     assert_eq!(again.n_computed, 10);
     assert!(again.logits == first);
-    assert_eq!(session.predict(ids, &go_on).unwrap().unwrap().n_computed, 1);
+    assert_eq!(
+        session
+            .predict(ids, &mut go_on)
+            .unwrap()
+            .unwrap()
+            .n_computed,
+        1
+    );
+    assert_eq!(parts[..5], [(0, 30), (8, 30), (16, 30), (24, 30), (30, 30)]);
     session.clear();
-    assert!(session.predict(ids, &|| true).unwrap().is_none());
+    assert!(session.predict(ids, &mut |_, _| true).unwrap().is_none());
     assert_eq!(session.tokens().len(), 8);
 }

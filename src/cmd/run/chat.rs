@@ -5,19 +5,16 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use gristmill_engine::chat::{ChatTemplate, Message, RenderInput};
 use gristmill_engine::sampling::RANDOM_SEED;
-use gristmill_engine::{EngineError, GenerateOptions, Session, StopReason, chat_prompt};
+use gristmill_engine::{
+    ChatPrompt, EngineError, GenerateOptions, Session, StopReason, chat_prompt,
+};
 
+use super::command::{self, Command};
 use super::flags::ChatFlags;
 use super::input::{self, Messages, Said};
 use super::output::{self, OutputFlags};
 use crate::failure::{self, Hint};
 use crate::interrupt;
-
-const HELP: &str = "/exit        leave (as Ctrl-D)
-/clear       forget the conversation
-/regen       another answer to the last message
-/read FILE   put a file's text before the next message
-Ctrl-C stops an answer; a second one leaves";
 
 /// A conversation with a model.
 pub struct Chat<'a> {
@@ -54,13 +51,8 @@ impl<'a> Chat<'a> {
         flags: &ChatFlags,
         options: GenerateOptions,
         output: &'a OutputFlags,
-    ) -> anyhow::Result<Self> {
-        let messages: Vec<Message> = flags
-            .system()?
-            .map(|text| Message::new("system", text))
-            .into_iter()
-            .collect();
-        Ok(Chat {
+    ) -> Self {
+        Chat {
             session,
             template,
             origin,
@@ -69,11 +61,19 @@ impl<'a> Chat<'a> {
             multiline: flags.multiline_input,
             options,
             output,
-            n_fixed: messages.len(),
-            messages,
+            n_fixed: 0,
+            messages: Vec::new(),
             replaced: Vec::new(),
             attached: String::new(),
-        })
+        }
+    }
+
+    /// The conversation under instructions, where there are some.
+    pub fn instructed(mut self, system: Option<String>) -> Self {
+        self.messages
+            .extend(system.map(|text| Message::new("system", text)));
+        self.n_fixed = self.messages.len();
+        self
     }
 
     /// Answers the prompt, if there is one, and then every message, until the input ends.
@@ -96,7 +96,7 @@ impl<'a> Chat<'a> {
             }
         }
         if messages.is_terminal() && !self.output.quiet() {
-            say!("Ctrl-C stops an answer, Ctrl-D leaves, /help tells more.");
+            say!("Ctrl-C stops an answer, Ctrl-D at the prompt leaves, /help tells more.");
         }
         loop {
             let text = match messages.next()? {
@@ -106,7 +106,7 @@ impl<'a> Chat<'a> {
             };
             // Text through a pipe is never a command: nobody chose to run it.
             let next = match messages.is_terminal() {
-                true => self.command(text),
+                true => self.follow(Command::of(text)),
                 false => Next::Message(text),
             };
             match next {
@@ -121,20 +121,16 @@ impl<'a> Chat<'a> {
         }
     }
 
-    fn command(&mut self, text: String) -> Next {
-        if text.trim().contains('\n') {
-            // Pasted lines are never commands.
-            return Next::Message(text);
-        }
-        let (word, argument) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
-        match word {
-            "/exit" | "/quit" => return Next::Leave,
-            "/clear" => {
+    fn follow(&mut self, command: Command) -> Next {
+        match command {
+            Command::Message(text) => return Next::Message(text),
+            Command::Exit => return Next::Leave,
+            Command::Clear => {
                 self.messages.truncate(self.n_fixed);
                 self.attached.clear();
+                say!("the conversation is forgotten");
             }
-            "/help" => HELP.lines().for_each(|line| say!("{line}")),
-            "/regen" => {
+            Command::Regen => {
                 let last = self
                     .messages
                     .iter()
@@ -150,24 +146,14 @@ impl<'a> Chat<'a> {
                 }
                 say!("there is nothing to answer yet");
             }
-            "/read" if argument.trim().is_empty() => say!("/read takes the name of a file"),
-            "/read" => match std::fs::read_to_string(argument.trim()) {
+            Command::Read(path) => match command::read_text(&path) {
                 Ok(file) => {
                     self.attached.push_str(&file);
                     say!("read {} bytes for the next message", file.len());
                 }
-                Err(error) => say!("error: {}: {error}", argument.trim()),
+                Err(error) => failure::print(&error),
             },
-            // One word of letters is a slip of the pen, and no message that begins with a path.
-            command
-                if argument.is_empty()
-                    && command.strip_prefix('/').is_some_and(|word| {
-                        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic())
-                    }) =>
-            {
-                say!("there is no command {command}; /help lists them");
-            }
-            _ => return Next::Message(text),
+            Command::Say(lines) => lines.lines().for_each(|line| say!("{line}")),
         }
         Next::Nothing
     }
@@ -189,12 +175,7 @@ impl<'a> Chat<'a> {
         };
         let known = error.downcast_ref::<EngineError>();
         if let (true, Some(known)) = (go_on, known) {
-            let is_full = matches!(
-                known,
-                EngineError::PromptTooLong { .. } | EngineError::ContextFull { .. }
-            );
-            // The message alone would fit; what was said before it does not leave the room.
-            let error = match is_full && self.messages.len() > self.n_fixed + 1 {
+            let error = match self.is_crowded(known) {
                 true => error.context(Hint::new(
                     "/clear forgets the conversation; or start again with a longer context (-c)",
                 )),
@@ -211,6 +192,30 @@ impl<'a> Chat<'a> {
         Err(error)
     }
 
+    /// Whether the last message alone would fit, and only what was said before it does not leave the room.
+    fn is_crowded(&self, error: &EngineError) -> bool {
+        let n_ctx = match error {
+            EngineError::PromptTooLong { n_ctx, .. } => *n_ctx,
+            EngineError::ContextFull { .. } => self.session.context().n_ctx(),
+            _ => return false,
+        };
+        let (fixed, said) = self.messages.split_at(self.n_fixed);
+        let Some((last, _)) = said.split_last().filter(|(_, before)| !before.is_empty()) else {
+            return false;
+        };
+        let alone = [fixed, std::slice::from_ref(last)].concat();
+        self.prompt(&alone)
+            .is_ok_and(|prompt| prompt.ids.len() < n_ctx)
+    }
+
+    fn prompt(&self, messages: &[Message]) -> anyhow::Result<ChatPrompt> {
+        let mut input = RenderInput::new(messages);
+        input.extra = self.variables.clone();
+        let tokenizer = self.session.context().model().tokenizer();
+        chat_prompt(tokenizer, &self.template, &input, self.parse_special)
+            .with_context(|| self.origin.clone())
+    }
+
     /// Answers the last message. Where nobody is there to go on, an interrupt ends the program after what was said so far.
     fn try_answer(&mut self, go_on: bool) -> anyhow::Result<()> {
         if let Some(last) = self.messages.last() {
@@ -218,15 +223,7 @@ impl<'a> Chat<'a> {
             self.session.check_text(last.content.trim().len())?;
         }
         let model = self.session.context().model().clone();
-        let mut input = RenderInput::new(&self.messages);
-        input.extra = self.variables.clone();
-        let prompt = chat_prompt(
-            model.tokenizer(),
-            &self.template,
-            &input,
-            self.parse_special,
-        )
-        .with_context(|| self.origin.clone())?;
+        let prompt = self.prompt(&self.messages)?;
         self.output.show_tokens(&prompt.ids, model.tokenizer());
         let listener = interrupt::Listener::new();
         let answer = output::generate(

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use gristmill_engine::chat::ChatTemplate;
 use gristmill_engine::sampling::{
     DORMANT, RANDOM_SEED, SAMPLERS, SamplingOptions, SamplingWishes, is_dormant, sampler,
 };
@@ -117,6 +118,22 @@ impl ChatFlags {
                 .with_context(|| format!("{}: cannot read the system prompt", path.display())),
             None => Ok(self.system_prompt.clone()),
         }
+    }
+
+    /// The template of a file, and where it comes from.
+    pub fn template_file(&self) -> anyhow::Result<Option<(ChatTemplate, String)>> {
+        let Some(path) = self
+            .chat_template_file
+            .as_ref()
+            .filter(|_| !self.no_conversation)
+        else {
+            return Ok(None);
+        };
+        let origin = path.display().to_string();
+        let source = std::fs::read_to_string(path)
+            .with_context(|| format!("{origin}: cannot read the template"))?;
+        let template = ChatTemplate::new(&source).with_context(|| origin.clone())?;
+        Ok(Some((template, origin)))
     }
 
     /// Says what has no effect.

@@ -1,13 +1,23 @@
 //! Where messages come from: an editor with history on a terminal, else lines.
 
 use std::borrow::Cow;
-use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 
 use anyhow::Context as _;
-use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
+use reedline::{
+    EditCommand, Emacs, FileBackedHistory, KeyCode, KeyModifiers, Prompt, PromptEditMode,
+    PromptHistorySearch, Reedline, ReedlineEvent, Signal, default_emacs_keybindings,
+};
+
+use crate::interrupt;
 
 /// Lines that the editor remembers.
 const HISTORY: usize = 1000;
+
+/// What Ctrl-C stands for in the editor.
+const INTERRUPT: &str = "interrupt";
+/// What Ctrl-Z stands for in the editor.
+const SUSPEND: &str = "suspend";
 
 /// All of standard input, if it is no terminal.
 pub fn piped() -> anyhow::Result<Option<Vec<u8>>> {
@@ -32,8 +42,15 @@ pub enum Said {
     Text(String),
     /// Nothing more (end of input).
     End,
-    /// To stop (Ctrl-C).
+    /// To stop (Ctrl-C, twice where nothing is typed).
     Stop,
+}
+
+/// What the editor, or a pipe, gives next.
+enum Line {
+    Text(String),
+    End,
+    Interrupt,
 }
 
 /// A source of messages.
@@ -48,7 +65,9 @@ impl Messages {
         let editor = match is_terminal {
             true => {
                 let history = FileBackedHistory::new(HISTORY)?;
-                let editor = Reedline::create().with_history(Box::new(history));
+                let editor = Reedline::create()
+                    .with_history(Box::new(history))
+                    .with_edit_mode(Box::new(edit_mode()));
                 // Pasted lines are one message.
                 Some(editor.use_bracketed_paste(true))
             }
@@ -62,15 +81,28 @@ impl Messages {
         self.editor.is_some()
     }
 
-    /// The next message. Lines without text are passed over.
+    /// The next message. Lines without text are passed over. Ctrl-C takes back what was typed; where that is nothing,
+    /// the second one in a row means to stop, so that one press too many loses no conversation.
     pub fn next(&mut self) -> anyhow::Result<Said> {
         let mut message = String::new();
+        let mut was_warned = false;
         loop {
             let line = match self.line(message.is_empty())? {
-                Said::Text(line) => line,
-                Said::End if !message.is_empty() => return Ok(Said::Text(message)),
-                other => return Ok(other),
+                Line::Text(line) => line,
+                Line::End if !message.is_empty() => return Ok(Said::Text(message)),
+                Line::End => return Ok(Said::End),
+                Line::Interrupt if !message.is_empty() => {
+                    message.clear();
+                    continue;
+                }
+                Line::Interrupt if was_warned => return Ok(Said::Stop),
+                Line::Interrupt => {
+                    was_warned = true;
+                    say!("Ctrl-C once more leaves, as Ctrl-D does");
+                    continue;
+                }
             };
+            was_warned = false;
             if let (true, Some(start)) = (self.multiline, line.strip_suffix('\\')) {
                 message.push_str(start);
                 message.push('\n');
@@ -84,34 +116,62 @@ impl Messages {
         }
     }
 
-    fn line(&mut self, first: bool) -> anyhow::Result<Said> {
+    fn line(&mut self, first: bool) -> anyhow::Result<Line> {
         let Some(editor) = &mut self.editor else {
             return plain_line();
         };
         loop {
             return Ok(match editor.read_line(&Sign { first })? {
-                Signal::Success(line) => Said::Text(line),
-                Signal::CtrlD => Said::End,
-                Signal::CtrlC => Said::Stop,
+                Signal::Success(line) => Line::Text(line),
+                Signal::CtrlD => Line::End,
+                Signal::CtrlC => Line::Interrupt,
+                Signal::HostCommand(command) if command == SUSPEND => {
+                    interrupt::suspend();
+                    continue;
+                }
+                Signal::HostCommand(command) if command == INTERRUPT => {
+                    let is_empty = editor.current_buffer_contents().is_empty();
+                    editor.run_edit_commands(&[EditCommand::Clear]);
+                    // Only here the editor leaves the cursor inside the line.
+                    writeln!(std::io::stdout())?;
+                    if !is_empty {
+                        continue;
+                    }
+                    Line::Interrupt
+                }
                 _ => continue,
             });
         }
     }
 }
 
+/// The usual keys, but Ctrl-C tells apart whether something is typed, and Ctrl-Z suspends as it does elsewhere.
+fn edit_mode() -> Emacs {
+    let mut keys = default_emacs_keybindings();
+    let mut bind = |key, command: &str| {
+        let event = ReedlineEvent::ExecuteHostCommand(command.into());
+        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char(key), event);
+    };
+    bind('c', INTERRUPT);
+    if interrupt::CAN_SUSPEND {
+        bind('z', SUSPEND);
+    }
+    Emacs::new(keys)
+}
+
 /// A line of standard input; bytes that are no text become U+FFFD.
-fn plain_line() -> anyhow::Result<Said> {
+fn plain_line() -> anyhow::Result<Line> {
     let mut line = Vec::new();
     let n = std::io::stdin()
         .lock()
         .read_until(b'\n', &mut line)
         .context("cannot read standard input")?;
     if n == 0 {
-        return Ok(Said::End);
+        return Ok(Line::End);
     }
     let text = String::from_utf8_lossy(&line);
     let text = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(Said::Text(
+    Ok(Line::Text(
         text.strip_suffix('\r').unwrap_or(text).to_owned(),
     ))
 }

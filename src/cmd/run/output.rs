@@ -9,6 +9,8 @@ use serde_json::json;
 
 use crate::display::printable;
 use crate::interrupt;
+use crate::numbers;
+use crate::progress::PromptBar;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
@@ -20,7 +22,7 @@ pub struct OutputFlags {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     output_format: OutputFormat,
     /// Note the N most probable tokens of each step (with --output-format json)
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=i32::MAX as usize))]
     n_probs: usize,
     /// Whether to show the speed after each answer
     #[arg(long, value_name = "on|off", default_value = "on", num_args = 0..=1, default_missing_value = "on")]
@@ -48,6 +50,13 @@ enum Switch {
 impl OutputFlags {
     pub fn quiet(&self) -> bool {
         self.log_disable
+    }
+
+    /// Says what has no effect.
+    pub fn note(&self) {
+        if self.n_probs > 0 && !self.is_json() {
+            say!("note: --n-probs changes nothing without --output-format json");
+        }
     }
 
     pub fn verbose(&self) -> bool {
@@ -179,6 +188,14 @@ pub fn generate(
         }
     };
     let mut nothing = |_: &str| {};
+    let mut bar = None;
+    let mut on_prompt = |n_computed: usize, n: usize| {
+        if n_computed == n || output.quiet() {
+            bar = None;
+        } else {
+            bar.get_or_insert_with(|| PromptBar::new(n)).set(n_computed);
+        }
+    };
     let interrupted = || listener.interrupted() || failure.borrow().is_some();
     let answer = session.generate(
         prompt,
@@ -189,9 +206,11 @@ pub fn generate(
             } else {
                 &mut on_text
             },
+            on_prompt: &mut on_prompt,
             interrupted: &interrupted,
         },
     );
+    drop(bar);
     let answer = answer.map_err(|error| super::of_model(error, &path))?;
     match failure.into_inner() {
         Some(error) => Err(error.into()),

@@ -63,13 +63,16 @@ impl Predictor for Script {
     fn predict(
         &mut self,
         ids: &[u32],
-        _: &dyn Fn() -> bool,
+        watch: &mut Watch<'_>,
     ) -> Result<Option<Prediction<'_>>, EngineError> {
         assert!(
             ids.len() <= self.n_ctx,
             "asked for more than the context holds"
         );
         self.n_calls += 1;
+        for n_computed in [0, ids.len()] {
+            watch(n_computed, ids.len());
+        }
         self.logits = vec![0.0; self.n_vocab];
         let next = self
             .ids
@@ -98,6 +101,7 @@ fn run(pieces: &[&str], ids: &[u32], options: &GenerateOptions) -> Answer {
     let mut streamed = String::new();
     let mut listener = Listener {
         on_text: &mut |text| streamed.push_str(text),
+        on_prompt: &mut |_, _| {},
         interrupted: &|| false,
     };
     let mut script = Script::new(ids, 1, 64, &tokenizer);
@@ -171,6 +175,7 @@ fn case_b69_prompts_and_answers_larger_than_the_context() {
     let run = |n_prompt: usize, limit| {
         let mut listener = Listener {
             on_text: &mut |_| {},
+            on_prompt: &mut |_, _| {},
             interrupted: &|| false,
         };
         let mut script = Script::new(&ids, n_prompt, 64, &tokenizer);
@@ -215,6 +220,7 @@ fn case_b73_limits_count_exactly() {
         let tokenizer = tokenizer(&["a", "b", "c"]);
         let mut listener = Listener {
             on_text: &mut |_| {},
+            on_prompt: &mut |_, _| {},
             interrupted: &|| false,
         };
         let mut script = Script::new(&pieces(3), 1, 64, &tokenizer);
@@ -231,12 +237,14 @@ fn case_b73_limits_count_exactly() {
 fn case_b73_an_interrupt_stops_the_answer() {
     let tokenizer = tokenizer(&["a"]);
     let n = std::cell::Cell::new(0);
-    let mut text = String::new();
+    let (mut text, mut computed) = (String::new(), Vec::new());
     let mut listener = Listener {
         on_text: &mut |piece| {
             text.push_str(piece);
             n.set(n.get() + 1);
         },
+        // The answer's tokens are no part of the prompt.
+        on_prompt: &mut |n_computed, n| computed.push((n_computed, n)),
         interrupted: &|| n.get() == 3,
     };
     let mut script = Script::new(&[FIRST_PIECE; 50], 1, 64, &tokenizer);
@@ -252,6 +260,7 @@ fn case_b73_an_interrupt_stops_the_answer() {
         (answer.text.as_str(), answer.reason),
         ("aaa", StopReason::Interrupted)
     );
+    assert_eq!(computed, [(0, 1), (1, 1)]);
 }
 
 #[test]
