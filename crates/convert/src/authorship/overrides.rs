@@ -46,8 +46,11 @@ pub(super) fn left_out(path: &Path, overrides: &Value) -> Result<Vec<String>, Co
     Ok(warnings)
 }
 
-/// What the value of an entry below `general.` must be, and whether one is; none where there is no such entry.
-fn expected(name: &str) -> Option<(&'static str, fn(&Value) -> bool)> {
+/// What a value must be, in words, and whether one is.
+type Rule = (&'static str, fn(&Value) -> bool);
+
+/// The rule for the value of an entry below `general.`; none where there is no such entry.
+fn expected(name: &str) -> Option<Rule> {
     if TEXT_KEYS.contains(&name) {
         return Some(("a text", Value::is_string));
     }
