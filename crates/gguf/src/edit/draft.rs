@@ -27,6 +27,8 @@ pub struct Change {
     pub renamed_from: Option<String>,
 }
 
+/// No two edits may name one key: which one counts would be a guess.
+pub(super) const TWO_EDITS: &str = "two edits name it; give one of them";
 /// Magic number, version and counts.
 const START_BYTES: u64 = 24;
 /// Where the number of entries stands.
@@ -145,7 +147,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn bad<T>(&self, key: &str, reason: impl Into<String>) -> Result<T> {
+    pub(super) fn bad<T>(&self, key: &str, reason: impl Into<String>) -> Result<T> {
         Err(Error::BadEdit {
             path: self.file.path().to_owned(),
             key: key.to_owned(),
@@ -153,7 +155,6 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// No two edits may name one key: which one counts would be a guess.
     fn name(&mut self, key: &str) -> Result<()> {
         if key == RESERVED_KEY {
             return self.bad(key, "it is room for edits; its size is set with --reserve");
@@ -161,7 +162,7 @@ impl<'a> Draft<'a> {
         if self.named.insert(key.to_owned()) {
             return Ok(());
         }
-        self.bad(key, "two edits name it; give one of them")
+        self.bad(key, TWO_EDITS)
     }
 
     fn set(&mut self, key: &str, value: &Value, must_be_new: bool) -> Result<()> {
@@ -193,6 +194,9 @@ impl<'a> Draft<'a> {
     }
 
     fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        if from == to {
+            return self.bad(from, "the new key is the old one");
+        }
         self.name(from)?;
         self.name(to)?;
         if self.places.contains_key(to) {
@@ -250,7 +254,14 @@ impl<'a> Draft<'a> {
         if let Some(slot) = self.slot(key) {
             metadata.set(key, slot.body.value().clone());
         }
-        directory::written_alignment(&metadata, self.file.path())
+        match directory::written_alignment(&metadata, self.file.path()) {
+            // The file has a good one, or it would not have been opened.
+            Err(Error::BadAlignment { found, .. }) => self.bad(
+                key,
+                format!("{found} is no alignment; give a multiple of 8 as UINT32 (llama.cpp: a power of two)"),
+            ),
+            alignment => alignment,
+        }
     }
 
     fn slot(&self, key: &str) -> Option<&Slot<'a>> {
@@ -275,11 +286,15 @@ impl<'a> Draft<'a> {
 
     /// Makes the reserve one of `n` bytes; with 0 it goes.
     pub(super) fn set_room(&mut self, n: u64) -> Result<()> {
-        if n > crate::limits::STRING_BYTES {
-            return self.bad(
-                RESERVED_KEY,
-                format!("{n} bytes are more than a string may have"),
-            );
+        let most = crate::limits::STRING_BYTES;
+        if n > most {
+            let reason = format!("--reserve asks for {n} bytes, and a string has {most} at most");
+            return self.bad(RESERVED_KEY, reason);
+        }
+        if n > 0 && self.file.tensors().is_empty() {
+            let reason =
+                "--reserve is of no use in a file without tensors: every edit writes it anew";
+            return self.bad(RESERVED_KEY, reason);
         }
         self.fill(if n == 0 {
             Fill::Padding

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::backup::Backup;
-use super::draft::{Change, Draft};
-use super::reserve::{RESERVED_KEY, fill};
+use super::draft::{Change, Draft, TWO_EDITS};
+use super::reserve::{RESERVED_KEY, fill, room};
 use super::rewrite::Piece;
 use super::{Edit, danger, digest, in_place, lock, rewrite, undo};
 use crate::directory::{align_up, data_offset, written_alignment};
@@ -68,9 +68,8 @@ pub struct Plan {
     pub(super) new: Vec<u8>,
     /// What follows the header in a rewritten file.
     pub(super) pieces: Vec<Piece>,
-    room: u64,
-    /// Whether there is a reserve: before and after.
-    has_reserve: (bool, bool),
+    /// The room in the reserve, where there is one: before and after.
+    rooms: (Option<u64>, Option<u64>),
     dangers: Vec<String>,
 }
 
@@ -127,7 +126,9 @@ impl Editor {
         for edit in edits {
             match edit {
                 Edit::Remove { key } if key == RESERVED_KEY && draft.room().is_some() => {
-                    options.reserve = Some(0);
+                    if options.reserve.replace(0).is_some() {
+                        return draft.bad(key, TWO_EDITS);
+                    }
                 }
                 edit => draft.apply(edit)?,
             }
@@ -138,11 +139,7 @@ impl Editor {
         }
         let changes = draft.changes().to_vec();
         let (way, new, pieces) = self.header(&mut draft, &options)?;
-        let room = draft.room().unwrap_or(0);
-        let has_reserve = (
-            self.metadata().contains(RESERVED_KEY),
-            draft.room().is_some(),
-        );
+        let rooms = (self.metadata().get(RESERVED_KEY).map(room), draft.room());
         drop(draft);
         let size = new.len() as u64 + pieces.iter().map(Piece::n_bytes).sum::<u64>();
         if undo::data_start(&new, &self.real, size)? != new.len() as u64 {
@@ -164,8 +161,7 @@ impl Editor {
             old,
             new,
             pieces,
-            room,
-            has_reserve,
+            rooms,
             dangers,
         })
     }
@@ -222,14 +218,16 @@ impl Editor {
         let rest = || vec![Piece::of(start..self.file.size())];
         // A file that has the room already is left alone; an entry without any room is one that can go.
         let has_room = |n: u64| match draft.room() {
-            Some(room) => n > 0 && room == n,
+            Some(room) => n > 0 && room >= n,
             None => n == 0,
         };
-        if let Some(n) = options.reserve.filter(|&n| !has_room(n)) {
-            draft.set_room(n)?;
-        } else if draft.changes().is_empty() && options.output.is_none() {
+        let has_changes = !draft.changes().is_empty() || options.output.is_some();
+        if !has_changes && options.reserve.is_none_or(has_room) {
             let header = self.file.bytes()[..start as usize].to_vec();
             return Ok((Way::Unchanged, header, rest()));
+        }
+        if let Some(n) = options.reserve {
+            draft.set_room(n)?;
         }
         let reason = match self.not_in_place(draft, options, alignment) {
             None => {
@@ -302,7 +300,10 @@ impl Editor {
         if wanted.is_some_and(|wanted| room < wanted || wanted == 0 && !filled.is_padding()) {
             return Some(match wanted {
                 Some(0) => "the room for later edits is to go".to_owned(),
-                _ => format!("its header has room for {room} bytes more"),
+                _ => format!(
+                    "later edits shall have {} bytes of room, and in the header's place there are {room}",
+                    wanted.unwrap_or_default()
+                ),
             });
         }
         draft.fill(filled);
@@ -394,7 +395,7 @@ impl Plan {
 
     /// Whether there is an entry [`RESERVED_KEY`], which edits need for room: before and after.
     pub fn has_reserve(&self) -> (bool, bool) {
-        self.has_reserve
+        (self.rooms.0.is_some(), self.rooms.1.is_some())
     }
 
     /// What the changes may break, and was allowed by `force`.
@@ -402,9 +403,14 @@ impl Plan {
         &self.dangers
     }
 
+    /// The room for later edits that the file has, in bytes.
+    pub fn room_before(&self) -> u64 {
+        self.rooms.0.unwrap_or(0)
+    }
+
     /// The room for later edits that the file will have, in bytes.
     pub fn room(&self) -> u64 {
-        self.room
+        self.rooms.1.unwrap_or(0)
     }
 
     /// The bytes of the edited file, made of those of the file that was opened. For small files; the

@@ -30,6 +30,11 @@ pub const SPECIAL_TOKENS: &[(&str, &str)] = &[
 ];
 
 const TOKENS: &str = "tokenizer.ggml.tokens";
+const TOKEN_TYPES: &str = "tokenizer.ggml.token_type";
+/// Types of tokens that are no text: control and user-defined ones.
+const SPECIAL: &[i32] = &[3, 4];
+/// What vocabularies have in the place of a space.
+const MARKS_OF_SPACE: &[&str] = &["\u{120}", "\u{2581}"];
 /// Tokens to offer where none is the one that was asked for.
 const N_NEAR: usize = 5;
 
@@ -49,8 +54,13 @@ pub enum TokenMatch {
         /// Later ids with the same text.
         n_others: usize,
     },
-    /// No token has this text; the nearest ones, for a message.
-    Near(Vec<String>),
+    /// No token has this text; what to offer in a message.
+    Absent {
+        /// The nearest tokens: special ones, else others.
+        near: Vec<String>,
+        /// The first special tokens of the vocabulary.
+        special: Vec<String>,
+    },
 }
 
 /// Looks a token up by its text, exactly as `tokenizer.ggml.tokens` spells it. `None` without a
@@ -65,16 +75,48 @@ pub fn find_token(metadata: &Metadata, text: &str) -> Option<TokenMatch> {
             id,
             n_others: ids.count(),
         },
-        None => TokenMatch::Near(near(tokens, text)),
+        None => absent(metadata, tokens, text),
     })
 }
 
-/// Tokens that differ in case or by a few characters, or hold the text, the nearest first.
-fn near(tokens: &StringArray, text: &str) -> Vec<String> {
-    let wanted = text.to_lowercase();
+/// What to offer for a text that no token has.
+fn absent(metadata: &Metadata, tokens: &StringArray, text: &str) -> TokenMatch {
+    let types = metadata
+        .i32s(TOKEN_TYPES)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let is_special = |index: usize| types.get(index).is_some_and(|ty| SPECIAL.contains(ty));
+    let of_special = || {
+        let all = tokens.iter().enumerate();
+        all.filter(|(index, _)| is_special(*index))
+    };
+    let shown = |(_, token)| escape_invalid(token).into_owned();
+    let mut near: Vec<String> = MARKS_OF_SPACE
+        .iter()
+        .map(|mark| text.replace(' ', mark))
+        .filter(|marked| marked != text && tokens.iter().any(|token| token == marked.as_bytes()))
+        .collect();
+    if near.is_empty() {
+        let wanted = core(text);
+        near = nearest(of_special(), |token| special_distance(token, &wanted));
+    }
+    if near.is_empty() {
+        let wanted = text.to_lowercase();
+        near = nearest(tokens.iter().enumerate(), |token| distance(token, &wanted));
+    }
+    let special = of_special().take(N_NEAR).map(shown).collect();
+    TokenMatch::Absent { near, special }
+}
+
+/// The tokens at the least distances, the nearest first.
+fn nearest<'a>(
+    tokens: impl Iterator<Item = (usize, &'a [u8])>,
+    distance: impl Fn(&[u8]) -> Option<usize>,
+) -> Vec<String> {
     let mut found: Vec<(usize, usize, String)> = Vec::new();
-    for (index, token) in tokens.iter().enumerate() {
-        let Some(distance) = distance(token, &wanted) else {
+    for (index, token) in tokens {
+        let Some(distance) = distance(token) else {
             continue;
         };
         found.push((distance, index, escape_invalid(token).into_owned()));
@@ -90,6 +132,24 @@ fn near(tokens: &StringArray, text: &str) -> Vec<String> {
         .take(N_NEAR)
         .map(|(_, _, token)| token)
         .collect()
+}
+
+/// The letters and digits of a text, in lower case: `<|im_end|>` is often known as `im_end`.
+fn core(text: &str) -> String {
+    let letters = text.chars().filter(|c| c.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+/// How far a special token is from the [`core`] of a text; they are few, so that more is let through than of others.
+fn special_distance(token: &[u8], wanted: &str) -> Option<usize> {
+    let token = core(std::str::from_utf8(token).ok()?);
+    let (long, short) = (token.len().max(wanted.len()), token.len().min(wanted.len()));
+    if short == 0 || long > 64 {
+        return None;
+    }
+    let steps = byte_distance(token.as_bytes(), wanted.as_bytes());
+    let is_part = short >= 3 && (token.contains(wanted) || wanted.contains(&token));
+    (is_part || steps <= 2.max(long / 3) && steps < short).then_some(steps)
 }
 
 /// How far a token is from a text in lower case; `None` if that is too far to offer.
@@ -140,9 +200,10 @@ pub(super) fn wrong_id(key: &str, change: &Change, before: &Metadata) -> Option<
         .map(|tokens| tokens.len());
     Some(match (value.as_integer(), n_tokens) {
         (None, _) => Some("must be the id of a token".to_owned()),
-        (Some(id), Some(n)) if !(0..n as i128).contains(&id) => {
-            Some(format!("would be {id}, and there are {n} tokens"))
-        }
+        (Some(id), Some(n)) if !(0..n as i128).contains(&id) => Some(format!(
+            "would be {id}, and the ids of tokens are 0 to {}",
+            n.saturating_sub(1)
+        )),
         _ => None,
     })
 }
@@ -182,7 +243,7 @@ mod tests {
             Some(TokenMatch::Found { id: 1, n_others: 1 })
         );
         let near = |text| match find_token(&tokens, text) {
-            Some(TokenMatch::Near(near)) => near,
+            Some(TokenMatch::Absent { near, .. }) => near,
             other => panic!("{other:?}"),
         };
         assert_eq!(near("<|IM_END|>"), ["<|im_end|>", "<|im_end|>"]);
@@ -190,6 +251,28 @@ mod tests {
         assert_eq!(near("<s>"), ["<S>", "</s>"]);
         assert!(near("quite another").is_empty());
         assert_eq!(find_token(&Metadata::new(), "a"), None);
+    }
+
+    #[test]
+    fn special_tokens_come_first_and_a_space_is_what_the_vocabulary_has_for_it() {
+        let mut tokens = metadata(&["iment", "\u{120}the", "othe", "<|im_end|>", "<end_of_turn>"]);
+        tokens.set(TOKEN_TYPES, vec![1i32, 1, 1, 3, 3]);
+        let special = ["<|im_end|>", "<end_of_turn>"].map(str::to_owned);
+        for (text, nearest) in [
+            ("im_end", vec!["<|im_end|>"]),
+            ("<end_turn>", vec!["<end_of_turn>"]),
+            (" the", vec!["\u{120}the"]),
+            ("imens", vec!["<|im_end|>"]),
+            ("othen", vec!["othe"]),
+            ("<|eot_id|>", vec![]),
+            ("", vec![]),
+        ] {
+            let expected = TokenMatch::Absent {
+                near: nearest.into_iter().map(str::to_owned).collect(),
+                special: special.to_vec(),
+            };
+            assert_eq!(find_token(&tokens, text), Some(expected), "{text}");
+        }
     }
 
     #[test]
