@@ -28,6 +28,12 @@ pub fn parse(text: &str) -> Result<u64, String> {
     if number.is_empty() {
         return Err("there is no whole number in front".into());
     }
+    if unit.starts_with(['.', ',']) {
+        return Err(match whole(text) {
+            Some(same) => format!("a size is a whole number, as in {same} for {text}"),
+            None => "a size is a whole number".into(),
+        });
+    }
     let unit = unit.trim_start();
     let known = UNITS
         .iter()
@@ -45,6 +51,30 @@ pub fn parse(text: &str) -> Result<u64, String> {
         Some(bytes) => Ok(bytes),
         None => Err("it does not fit in 64 bits".into()),
     }
+}
+
+/// A size with a fraction, in the largest unit that does without one.
+fn whole(text: &str) -> Option<String> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic() || c == ' ')?;
+    let (number, unit) = (&text[..end], text[end..].trim_start());
+    let (before, after) = number.split_once(['.', ','])?;
+    let factor = |unit: &str| {
+        let known = UNITS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(unit));
+        known.map(|(_, factor)| u128::from(*factor))
+    };
+    let digits: u128 = format!("{before}{after}").parse().ok()?;
+    let parts = 10u128.checked_pow(u32::try_from(after.len()).ok()?)?;
+    let bytes = digits.checked_mul(factor(unit)?)?;
+    let bytes = bytes.is_multiple_of(parts).then_some(bytes / parts)?;
+    let fits = |(_, factor): &&(&str, u64)| bytes.is_multiple_of(u128::from(*factor));
+    let (name, factor) = UNITS
+        .iter()
+        .filter(fits)
+        .rev()
+        .max_by_key(|(_, factor)| factor)?;
+    Some(format!("{}{name}", bytes / u128::from(*factor)))
 }
 
 #[cfg(test)]
@@ -79,5 +109,17 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_fraction_is_answered_with_the_same_size() {
+        for (text, same) in [("1.5G", "1500M"), ("0.5 KiB", "512"), ("2.5MiB", "2560KiB")] {
+            let error = parse(text).expect_err(text);
+            assert!(
+                error.ends_with(&format!("as in {same} for {text}")),
+                "{error}"
+            );
+        }
+        assert_eq!(parse("1.23456K"), Err("a size is a whole number".into()));
     }
 }

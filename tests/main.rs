@@ -13,6 +13,8 @@ mod checkpoints;
 mod containers;
 #[path = "main/edit.rs"]
 mod edit;
+#[path = "main/edit_advice.rs"]
+mod edit_advice;
 #[path = "main/feature.rs"]
 mod feature;
 #[path = "main/fixtures.rs"]

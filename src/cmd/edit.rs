@@ -1,9 +1,12 @@
 //! `edit`: other metadata in a GGUF file, and nothing else of it.
 
+mod input;
 mod json;
 mod report;
 mod request;
 mod template;
+mod tokens;
+mod value;
 
 use std::path::PathBuf;
 
@@ -18,12 +21,16 @@ use crate::progress::ProgressLog;
 use crate::sizes;
 use report::Report;
 use request::Request;
+use value::Target;
 
 /// Arguments of `edit`.
 #[derive(clap::Args)]
 pub struct Edit {
     /// GGUF file; of a set of shards, the first
     file: PathBuf,
+    /// What was meant for a flag's value and came without quotes or `=`
+    #[arg(hide = true)]
+    surplus: Vec<String>,
     #[command(flatten)]
     request: Request,
     /// Write another file, and leave this one as it is
@@ -71,6 +78,13 @@ impl Run for Edit {
     }
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        if let Some(word) = self.surplus.first() {
+            let unexpected = clap::error::ErrorKind::UnknownArgument;
+            let message = format!(
+                "unexpected argument '{word}'; a change is one word, as in --set general.name='My model'"
+            );
+            return Err(usage(unexpected, message));
+        }
         if self.request.is_empty() && self.reserve.is_none() {
             let missing = clap::error::ErrorKind::MissingRequiredArgument;
             let message =
@@ -82,10 +96,10 @@ impl Run for Edit {
             .check()
             .map_err(|message| usage(clap::error::ErrorKind::ValueValidation, message))?;
         let editor = Editor::open(&self.file)?;
-        let edits = self
-            .request
-            .edits(editor.metadata())
-            .map_err(|error| error.context(self.file.display().to_string()))?;
+        let edits = self.request.edits(Target {
+            path: &self.file,
+            metadata: editor.metadata(),
+        })?;
         let options = EditOptions {
             output: self.output.clone(),
             reserve: self.reserve,
@@ -93,11 +107,15 @@ impl Run for Edit {
             backup: self.backup,
         };
         let tokens = report::token_texts(&edits, editor.metadata());
+        let to_probe = template::metadata_to_probe(&edits, editor.metadata());
         let plan = editor.plan(&edits, &options)?;
         for danger in plan.dangers() {
             say!("warning: {}: {danger}", plan.path().display());
         }
-        template::check(&plan, self.force)?;
+        template::compile(&plan, self.force)?;
+        if let Some(metadata) = to_probe {
+            template::probe(&plan, metadata);
+        }
         let hash_before = self
             .hash
             .then(|| sha256_of_file(plan.path(), &mut |_| {}))
@@ -118,9 +136,18 @@ impl Run for Edit {
             plan: &plan,
             outcome: outcome.as_ref(),
             tokens: &tokens,
+            reserve: self.reserve,
             hashes: (hash_before, hash_after),
         };
-        report.print(self.json)
+        report.print(self.json).map_err(|error| match &outcome {
+            Some(outcome) => {
+                let path = outcome.path.display();
+                error.context(format!(
+                    "{path}: the edit is made, but standard output cannot be written"
+                ))
+            }
+            None => error,
+        })
     }
 }
 

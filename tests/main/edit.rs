@@ -13,7 +13,7 @@ use crate::harness::Workplace;
 use crate::interrupted::n_kills;
 
 /// A small model with a vocabulary, and room for edits.
-fn small(place: &Workplace) -> PathBuf {
+pub(crate) fn small(place: &Workplace) -> PathBuf {
     let path = place.path("model.gguf");
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", "llama");
@@ -39,7 +39,7 @@ fn small(place: &Workplace) -> PathBuf {
     path
 }
 
-fn value(path: &Path, key: &str) -> Option<Value> {
+pub(crate) fn value(path: &Path, key: &str) -> Option<Value> {
     let file = File::open(path).expect("the file opens");
     file.metadata().get(key).cloned()
 }
@@ -183,7 +183,7 @@ fn what_cannot_be_done_is_said_with_its_remedy() {
     exit: 1
     --- stderr
     error: model.gguf: metadata key "x.new" is new, and its type is not given
-    hint: put a type in front of the value, as in x.new=str:text
+    hint: put a type in front of the value, as in x.new=u32:3
     "#);
     assert_snapshot!(place.run("gristmill edit model.gguf --set llama.block_count=-3 --force"), @r#"
     exit: 1

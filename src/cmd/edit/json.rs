@@ -3,24 +3,37 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use super::value::TYPES;
 use gristmill_gguf::edit::{integer_range, value_of, value_type_of};
 use gristmill_gguf::{Array, KnownType, Value, ValueType};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 
 /// The value that a JSON value means for a key whose type may be `known`. An object says its type itself:
-/// `{"type": "UINT32", "value": 5}`, or `{"type": "ARRAY", "element_type": "STRING", "value": […]}`.
+/// `{"type": "UINT32", "value": 5}`, or `{"type": "ARRAY", "element_type": "STRING", "value": […]}`; the arrays that
+/// `inspect --json --full` prints are understood too.
 pub fn value(json: &Json, known: Option<KnownType>) -> Result<Value, String> {
     if let Json::Object(object) = json {
-        let text = |name: &str| object.get(name).and_then(Json::as_str);
-        let value = object.get("value").ok_or("an object without \"value\"")?;
-        let ty = text("type").ok_or("an object without \"type\"")?;
-        let element = text("element_type").or_else(|| text("element_type_name"));
-        return match (ty.eq_ignore_ascii_case("array"), element) {
-            (true, Some(element)) => array(value, type_named(element)?),
-            (true, None) => Err("an array without \"element_type\"".to_owned()),
-            (false, _) => scalar(value, type_named(ty)?),
+        let Some(value) = object.get("value") else {
+            return Err(match object.contains_key("preview") {
+                true => "a \"preview\" is not the whole array; `inspect --json --full` prints it"
+                    .to_owned(),
+                false => "an object without \"value\"".to_owned(),
+            });
         };
+        let text = |object: &Map<String, Json>, name: &str| {
+            object.get(name).and_then(Json::as_str).map(str::to_owned)
+        };
+        let ty = text(object, "type").ok_or("an object without \"type\"")?;
+        if !ty.eq_ignore_ascii_case("array") {
+            return scalar(value, type_named(&ty)?);
+        }
+        let nested = value.as_object();
+        let element = text(object, "element_type")
+            .or_else(|| nested.and_then(|nested| text(nested, "element_type_name")))
+            .ok_or("an array without \"element_type\"")?;
+        let items = nested.and_then(|nested| nested.get("items"));
+        return array(items.unwrap_or(value), type_named(&element)?);
     }
     match known {
         Some(KnownType::List(element)) => array(json, element),
@@ -30,22 +43,62 @@ pub fn value(json: &Json, known: Option<KnownType>) -> Result<Value, String> {
 }
 
 fn type_named(name: &str) -> Result<ValueType, String> {
-    value_type_of(name).ok_or_else(|| format!("{name:?} is no type"))
+    if name.eq_ignore_ascii_case("array") {
+        return Err(NESTED.to_owned());
+    }
+    value_type_of(name).ok_or_else(|| format!("{name:?} is no type; the types are {TYPES}"))
 }
+
+const NESTED: &str = "arrays of arrays cannot be set: no reader takes them";
 
 /// Of a new key: what JSON says without doubt. A number may have any of ten types.
 fn new_value(json: &Json) -> Result<Value, String> {
-    match json {
-        Json::String(_) => scalar(json, ValueType::String),
-        Json::Bool(_) => scalar(json, ValueType::Bool),
-        Json::Array(items) if items.iter().all(Json::is_string) && !items.is_empty() => {
-            array(json, ValueType::String)
+    let example = match json {
+        Json::String(_) => return scalar(json, ValueType::String),
+        Json::Bool(_) => return scalar(json, ValueType::Bool),
+        Json::Array(items) => match element_type(items)? {
+            ty @ (ValueType::String | ValueType::Bool) if !items.is_empty() => {
+                return array(json, ty);
+            }
+            ty => json!({ "type": "ARRAY", "element_type": ty.name(), "value": json }),
+        },
+        Json::Number(_) => {
+            let ty = element_type(std::slice::from_ref(json))?;
+            json!({ "type": ty.name(), "value": json })
         }
-        Json::Array(items) if items.iter().all(Json::is_boolean) && !items.is_empty() => {
-            array(json, ValueType::Bool)
+        _ => return Err("null is no value: the format has none".to_owned()),
+    };
+    Err(format!(
+        "the key is new, so its type must be said: {example}"
+    ))
+}
+
+/// The type that the elements of an array look like (without any, text); the error says why they look like none.
+pub fn element_type(items: &[Json]) -> Result<ValueType, String> {
+    let all = |is: fn(&Json) -> bool| items.iter().all(is);
+    let least = items.iter().filter_map(Json::as_i64).min().unwrap_or(0);
+    let most = items.iter().filter_map(Json::as_u64).max().unwrap_or(0);
+    let fits = |ty| {
+        integer_range(ty)
+            .is_some_and(|(low, high)| low <= i128::from(least) && i128::from(most) <= high)
+    };
+    let integers = [
+        ValueType::U32,
+        ValueType::I32,
+        ValueType::U64,
+        ValueType::I64,
+    ];
+    match items {
+        _ if all(Json::is_string) => Ok(ValueType::String),
+        _ if all(Json::is_boolean) => Ok(ValueType::Bool),
+        _ if all(|item| item.is_u64() || item.is_i64()) => {
+            let found = integers.into_iter().find(|&ty| fits(ty));
+            found.ok_or_else(|| "no integer type holds all of its elements".to_owned())
         }
+        _ if all(Json::is_number) => Ok(ValueType::F32),
+        _ if items.iter().any(Json::is_array) => Err(NESTED.to_owned()),
         _ => Err(
-            "the key is new, so its type must be said: {\"type\": \"UINT32\", \"value\": 5}"
+            "the elements of an array are of one type: texts, numbers, or true and false"
                 .to_owned(),
         ),
     }
@@ -99,7 +152,7 @@ fn empty(element: ValueType) -> Result<Array, String> {
         ValueType::U64 => Array::U64(Vec::new()),
         ValueType::I64 => Array::I64(Vec::new()),
         ValueType::F64 => Array::F64(Vec::new()),
-        ValueType::Array => return Err("arrays of arrays are refused by every reader".to_owned()),
+        ValueType::Array => return Err(NESTED.to_owned()),
     })
 }
 
@@ -201,27 +254,40 @@ mod tests {
         assert_eq!(of("\"x\"", None), Ok("x".into()));
         assert_eq!(of("true", None), Ok(true.into()));
         assert_eq!(of("[\"x\"]", None), Ok(vec!["x".to_owned()].into()));
-        for unclear in ["5", "[]", "[1]", "null"] {
-            assert!(
-                of(unclear, None)
-                    .expect_err(unclear)
-                    .contains("its type must be said")
-            );
+        for unclear in ["5", "-5", "0.5", "[]", "[1]", "[1, -2.5]"] {
+            let error = of(unclear, None).expect_err(unclear);
+            let (_, example) = error.split_once("must be said: ").expect("an example");
+            let followed = of(example, None).map(|value| value.type_name());
+            assert!(followed.is_ok(), "{unclear}: {error}: {followed:?}");
         }
+        let error = of("null", None).expect_err("there is no null");
+        assert!(error.contains("null is no value"), "{error}");
         assert_eq!(of(r#"{"type": "u64", "value": 5}"#, None), Ok(5u64.into()));
         assert_eq!(
             of(r#"{"type": "f32", "value": "inf"}"#, None),
             Ok(f32::INFINITY.into())
         );
-        let array = r#"{"type": "ARRAY", "element_type": "INT8", "value": [-1, 2]}"#;
-        assert_eq!(of(array, None), Ok(vec![-1i8, 2].into()));
+        for array in [
+            r#"{"type": "ARRAY", "element_type": "INT8", "value": [-1, 2]}"#,
+            // As `inspect --json --full` prints it.
+            r#"{"type": "ARRAY", "value": {"element_type": 1, "element_type_name": "INT8", "items": [-1, 2]}}"#,
+        ] {
+            assert_eq!(of(array, None), Ok(vec![-1i8, 2].into()), "{array}");
+        }
         assert!(of(r#"{"type": "u8"}"#, None).is_err());
-        assert!(
-            of(
+        for (wrong, says) in [
+            (
                 r#"{"type": "ARRAY", "element_type": "ARRAY", "value": []}"#,
-                None
-            )
-            .is_err()
-        );
+                "arrays of arrays",
+            ),
+            (r#"{"type": "FOO", "value": 1}"#, "the types are u8 "),
+            (
+                r#"{"type": "ARRAY", "element_type": "UINT8", "preview": [1]}"#,
+                "not the whole array",
+            ),
+        ] {
+            let error = of(wrong, None).expect_err(wrong);
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
     }
 }

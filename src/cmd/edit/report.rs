@@ -25,6 +25,8 @@ pub struct Report<'a> {
     pub outcome: Option<&'a Outcome>,
     /// Ids in the edits and the texts of their tokens.
     pub tokens: &'a [(i128, String)],
+    /// The room that was asked for.
+    pub reserve: Option<u64>,
     /// SHA-256 of the whole file before and after, where they were asked for.
     pub hashes: (Option<String>, Option<String>),
 }
@@ -74,20 +76,31 @@ impl Report<'_> {
             writeln!(out, "{}", self.line(change))?;
         }
         let rewritten = matches!(self.plan.way(), Way::Rewrite { .. });
+        let (room_before, room) = (self.plan.room_before(), self.plan.room());
         match self.plan.has_reserve() {
             (false, true) => writeln!(
                 out,
                 "+ {RESERVED_KEY}: spaces, so that the tensor data keeps its place (`--reserve 0` does without)"
             )?,
             (true, false) => writeln!(out, "- {RESERVED_KEY}")?,
+            _ if rewritten && room_before != room => writeln!(
+                out,
+                "~ {RESERVED_KEY}: {room_before} -> {room} bytes of room"
+            )?,
             _ if self.plan.changes().is_empty() && rewritten => {
                 writeln!(out, "no entry changes")?;
             }
             _ => {}
         }
         writeln!(out, "{}", self.way())?;
-        if self.plan.room() > 0 {
-            writeln!(out, "room for later edits: {} bytes", self.plan.room())?;
+        if room > 0 {
+            writeln!(out, "room for later edits: {room} bytes")?;
+        }
+        if let Some(wanted) = self.reserve.filter(|&wanted| wanted > 0 && wanted < room) {
+            writeln!(
+                out,
+                "that is more than the {wanted} that were asked for; for less, give `--reserve 0` first"
+            )?;
         }
         if let Some(backup) = self.outcome.and_then(|outcome| outcome.backup.as_ref()) {
             writeln!(

@@ -15,6 +15,7 @@ mod verdict;
 
 use std::path::Path;
 
+use gristmill_gguf::Metadata;
 use serde::Serialize;
 
 pub use finding::{Code, Finding, Place, Severity};
@@ -83,6 +84,13 @@ impl Report {
         let unlisted = self.unlisted.iter().filter(|(code, _)| of_code(code));
         listed.count() + unlisted.map(|(_, n)| n).sum::<usize>()
     }
+}
+
+/// Checks the chat templates in a file's metadata alone, as those who are about to write one want it.
+pub fn check_templates(metadata: &Metadata) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    group::template::templates(metadata, &mut findings);
+    findings.list
 }
 
 /// Checks a model file; any shard stands for its whole set.

@@ -507,6 +507,11 @@ const TEMPLATES: &[Plant] = &[
             model.set("tokenizer.chat_template", template)
         })
     }),
+    ("template-list", |folder| {
+        words(folder, |model| {
+            model.set("tokenizer.chat_templates", vec!["tool_use".to_owned()])
+        })
+    }),
 ];
 
 const ENGINES: &[Plant] = &[

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use gristmill_engine::EngineError;
 use gristmill_engine::chat::{ChatTemplate, Clock, Message, RenderInput};
-use gristmill_gguf::Metadata;
+use gristmill_gguf::{Metadata, escape_invalid};
 use gristmill_tokenizer::{Attributes, EncodeOptions, Tokenizer};
 
 use super::{Group, without_vocabulary};
@@ -25,12 +25,16 @@ pub(crate) static GROUP: Group = Group {
         &DROPS,
         &UNKNOWN_TOKEN,
         &TURN_END,
+        &LIST,
     ],
     skip: without_vocabulary,
     run,
 };
 
 const KEY: &str = "tokenizer.chat_template";
+/// The beginning of the keys of named templates, and the list of their names.
+const NAMED: &str = "tokenizer.chat_template.";
+const NAMES: &str = "tokenizer.chat_templates";
 /// The largest template that is rendered: the largest of published models has about 20 KiB.
 const BYTES_MAX: usize = 1 << 20;
 const REPLACE: &str =
@@ -78,24 +82,60 @@ static TURN_END: Code = Code::warning(
     "answers run on into the next turn: set `tokenizer.ggml.eot_token_id` to that token with `gristmill edit`",
 );
 
+static LIST: Code = Code::warning(
+    "template-list",
+    "the list of named templates is not that of those in the file, so that some reader misses one",
+    "set `tokenizer.chat_templates` to the names that are there with `gristmill edit`, or remove it with the last of them",
+);
+
 fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
-    let Some(metadata) = subject.metadata() else {
-        return Ok(());
-    };
+    if let Some(metadata) = subject.metadata() {
+        templates(metadata, findings);
+    }
+    Ok(())
+}
+
+/// All templates of a file, and the list of their names.
+pub(crate) fn templates(metadata: &Metadata, findings: &mut Findings) {
+    names(metadata, findings);
     let keys: Vec<&str> = metadata
         .iter()
         .map(|(key, _)| key)
-        .filter(|key| *key == KEY || key.starts_with("tokenizer.chat_template."))
+        .filter(|key| *key == KEY || key.starts_with(NAMED))
         .collect();
     if keys.is_empty() {
-        findings.add(&NONE, Place::key(KEY), "there is no chat template");
-        return Ok(());
+        return findings.add(&NONE, Place::key(KEY), "there is no chat template");
     }
     let tokenizer = Tokenizer::from_metadata(metadata).ok();
     for key in keys {
         template(metadata, key, tokenizer.as_ref(), findings);
     }
-    Ok(())
+}
+
+/// The list of named templates holds those that are there.
+fn names(metadata: &Metadata, findings: &mut Findings) {
+    let listed: BTreeSet<String> = match metadata.strings(NAMES) {
+        Ok(Some(names)) => names
+            .iter()
+            .map(|name| escape_invalid(name).into_owned())
+            .collect(),
+        _ => BTreeSet::new(),
+    };
+    for name in &listed {
+        if !metadata.contains(&format!("{NAMED}{name}")) {
+            let text = format!("{name:?} is listed, and there is no {NAMED}{name}");
+            findings.add(&LIST, Place::key(NAMES), text);
+        }
+    }
+    for name in metadata
+        .iter()
+        .filter_map(|(key, _)| key.strip_prefix(NAMED))
+    {
+        if !listed.contains(name) {
+            let text = format!("{NAMED}{name} is there, and the list does not name it");
+            findings.add(&LIST, Place::key(NAMES), text);
+        }
+    }
 }
 
 fn template(
@@ -159,11 +199,15 @@ impl Probe<'_> {
             }
             Err(error) => return findings.add(&RENDER, place(), error.to_string()),
         };
-        for said in [QUESTION, ANSWER] {
-            if !rendered.contains(said) {
-                let text = format!("what was said ({said:?}) is not in the rendered conversation");
-                findings.add(&DROPS, place(), text);
-            }
+        let mut lost = vec![QUESTION, ANSWER];
+        lost.retain(|said| !rendered.contains(said));
+        if !lost.is_empty() {
+            let lost: Vec<String> = lost.iter().map(|said| format!("{said:?}")).collect();
+            let text = format!(
+                "what was said in a conversation ({}) is not in what the template makes of it",
+                lost.join(", ")
+            );
+            findings.add(&DROPS, place(), text);
         }
         match self.render(&[system, user.clone()], true) {
             Ok(text) if !text.contains(SYSTEM) => {
@@ -237,7 +281,7 @@ impl Probe<'_> {
             .into_iter()
             .find(|&id| tokenizer.attributes(id).has(Attributes::CONTROL));
         if let Some(id) = control.filter(|&id| !tokenizer.is_eog(id)) {
-            let token = gristmill_gguf::escape_invalid(tokenizer.text(id)).into_owned();
+            let token = escape_invalid(tokenizer.text(id)).into_owned();
             let text = format!(
                 "an answer is closed by token {id}, {token:?}, which does not end a generation"
             );

@@ -1,0 +1,210 @@
+//! `edit`: what it refuses or warns of, with the remedy, and that a remedy which is followed works.
+
+use std::fs;
+
+use gristmill_gguf::{File, Metadata, Value, WriteOptions, Writer};
+use insta::assert_snapshot;
+
+use crate::edit::{small, value};
+use crate::harness::Workplace;
+
+/// Runs `edit` on the small model.
+fn edit(place: &Workplace, words: &[&str]) -> String {
+    place.run_words(&[&["gristmill", "edit", "model.gguf"], words].concat())
+}
+
+#[test]
+fn a_flag_given_twice_is_two_edits() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let before = fs::read(&path).expect("the file");
+    for flags in [
+        ["--set", "x.a=u8:1", "--set", "x.a=u8:2"],
+        ["--eos", "a", "--eos", "b"],
+        ["--general-name", "a", "--general-name", "b"],
+        ["--pre-tokenizer", "qwen2", "--pre-tokenizer", "llama-bpe"],
+        ["--chat-template", "{{ 1 }}", "--chat-template", "{{ 2 }}"],
+        ["--remove", "general.name", "--remove", "general.name"],
+        [
+            "--remove",
+            "gristmill.reserved",
+            "--remove",
+            "gristmill.reserved",
+        ],
+        ["--remove", "gristmill.reserved", "--reserve", "4K"],
+    ] {
+        let shown = edit(&place, &flags);
+        assert!(
+            shown.starts_with("exit: 1") && shown.contains("two edits name it"),
+            "{flags:?} {shown}"
+        );
+    }
+    assert_snapshot!(edit(&place, &["--rename", "general.name=general.name"]), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: metadata key "general.name" cannot be changed: the new key is the old one
+    "#);
+    assert_eq!(fs::read(&path).expect("the file"), before);
+}
+
+#[test]
+fn a_template_that_loses_what_is_said_is_written_with_a_warning() {
+    let place = Workplace::new();
+    let path = small(&place);
+    place.write(
+        "tokenizer_config.json",
+        r#"{"bos_token": "<s>", "chat_template": "{{ messages }}"}"#,
+    );
+    assert_snapshot!(edit(&place, &["--chat-template-file", "tokenizer_config.json"]), @r"
+    exit: 1
+    --- stderr
+    error: tokenizer_config.json: is JSON that holds templates, and no template
+    hint: --chat-template-config takes the template out of such a file
+    ");
+    assert_eq!(value(&path, "tokenizer.chat_template"), None);
+    let dry = ["--dry-run", "--chat-template"];
+    let errors = |template: &str| {
+        let shown = edit(&place, &[dry[0], dry[1], template]);
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        let (_, errors) = shown.split_once("--- stderr\n").unwrap_or_default();
+        errors.to_owned()
+    };
+    assert_snapshot!(errors("chatml"), @r#"
+    warning: model.gguf: "tokenizer.chat_template": what was said in a conversation ("Zwetschgenknoedel?", "Palatschinken.") is not in what the template makes of it
+    note: model.gguf: "tokenizer.chat_template": a system message is left out without a word
+    "#);
+    assert_snapshot!(errors("{{ messages | nofilter }}"), @r#"warning: model.gguf: "tokenizer.chat_template": the filter 'nofilter' is unknown"#);
+    assert_snapshot!(errors("{{ raise_exception('never') }}"), @r#"note: model.gguf: "tokenizer.chat_template": a question, an answer and a question are refused: never"#);
+    assert_eq!(
+        errors("{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"),
+        ""
+    );
+    // The list of names stays when a named template goes, and that is told.
+    place.write(
+        "list.json",
+        r#"{"chat_template": [{"name": "tool_use", "template": "{{ messages }}"}]}"#,
+    );
+    edit(&place, &["--chat-template-config", "list.json"]);
+    let shown = edit(&place, &["--remove", "tokenizer.chat_template.tool_use"]);
+    assert!(
+        shown.contains("warning: model.gguf: \"tokenizer.chat_templates\": \"tool_use\" is listed"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn wrong_values_come_with_the_right_ones() {
+    let place = Workplace::new();
+    small(&place);
+    for (words, says) in [
+        (["--set", "x.k=[1,2]"], "--set-array 'x.k=u32:[1,2]'"),
+        (
+            ["--set-array", "x.k=[true]"],
+            "--set-array 'x.k=bool:[true]'",
+        ),
+        (
+            ["--set-json", r#"{"x.k": [5]}"#],
+            r#"{"type":"ARRAY","element_type":"UINT32","value":[5]}"#,
+        ),
+        (
+            ["--set-json", "nofile.json"],
+            "error: nofile.json: no such file\nhint: ",
+        ),
+        (["--set-json", "[1]"], "--set-json: no JSON object"),
+        (
+            ["--set-file", "x.k=nofile"],
+            "error: nofile: no such file\nhint: ",
+        ),
+        (
+            ["--set", "genral.name=str:x"],
+            "warning: model.gguf: the key \"genral.name\" is new; near it: general.name",
+        ),
+        (
+            ["--set", "general.file_type=Q8_0"],
+            "hint: the number of Q8_0 is 7",
+        ),
+        (
+            ["--set", "tokenizer.ggml.eos_token_id=70000"],
+            "the ids of tokens are 0 to 4",
+        ),
+        (
+            ["--reserve", "10TB"],
+            "--reserve asks for 10000000000000 bytes, and a string has 268435456 at most",
+        ),
+        (["--reserve", "1.5K"], "a whole number, as in 1500 for 1.5K"),
+    ] {
+        let shown = edit(&place, &words);
+        assert!(shown.contains(says), "{words:?}: {shown}");
+    }
+    assert_snapshot!(edit(&place, &["--set", "general.alignment=7", "--force"]), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: metadata key "general.alignment" cannot be changed: UINT32 7 is no alignment; give a multiple of 8 as UINT32 (llama.cpp: a power of two)
+    "#);
+    assert_snapshot!(edit(&place, &["--set", "general.name", "My model"]), @r"
+    exit: 2
+    --- stderr
+    error: unexpected argument 'My model'; a change is one word, as in --set general.name='My model'
+
+    Usage: gristmill edit [OPTIONS] <FILE>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn room_is_asked_for_as_it_can_be_had() {
+    let place = Workplace::new();
+    let path = small(&place);
+    // There is enough of it already.
+    let before = fs::read(&path).expect("the file");
+    assert_snapshot!(edit(&place, &["--reserve", "64"]), @r"
+    exit: 0
+    --- stdout
+    nothing changes
+    room for later edits: 512 bytes
+    that is more than the 64 that were asked for; for less, give `--reserve 0` first
+    ");
+    assert_eq!(fs::read(&path).expect("the file"), before);
+    let more = edit(&place, &["--reserve", "1KiB", "--dry-run"]);
+    let (lines, _) = more.split_once("header before").expect("hashes");
+    assert_snapshot!(lines, @r"
+    exit: 0
+    --- stdout
+    ~ gristmill.reserved: 512 -> 1024 bytes of room
+    a new file: would write 1536 bytes (before: 1024), as later edits shall have 1024 bytes of room, and in the header's place there are 522
+    room for later edits: 1024 bytes
+    ");
+    // Without tensors every edit writes the whole file, so that no room is ever used.
+    let mut metadata = Metadata::new();
+    metadata.set("general.name", "vocabulary");
+    let path = place.path("vocabulary.gguf");
+    let writer = Writer::create(&path, &metadata, &[], &WriteOptions::default());
+    writer.expect("a writer").finish().expect("a file");
+    assert_snapshot!(place.run("gristmill edit vocabulary.gguf --reserve 4K"), @r#"
+    exit: 1
+    --- stderr
+    error: vocabulary.gguf: metadata key "gristmill.reserved" cannot be changed: --reserve is of no use in a file without tensors: every edit writes it anew
+    "#);
+    assert_eq!(File::open(&path).expect("it opens").metadata().len(), 1);
+}
+
+#[test]
+fn an_edit_that_was_made_is_told_where_its_report_cannot_be() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    let Ok(full) = full else { return };
+    let output = place
+        .command("gristmill")
+        .args(["edit", "model.gguf", "--general-name", "x"])
+        .stdout(full)
+        .output()
+        .expect("it runs");
+    assert_snapshot!(place.show(&output), @r"
+    exit: 1
+    --- stderr
+    error: model.gguf: the edit is made, but standard output cannot be written: No space left on device (os error 28)
+    ");
+    assert_eq!(value(&path, "general.name"), Some(Value::from("x")));
+}
