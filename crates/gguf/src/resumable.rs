@@ -4,20 +4,26 @@
 //! tensors are complete:
 //!
 //! ```text
-//! gristmill resume 1 FINGERPRINT      what is written, from what: SHA-256 of heads and the caller's description
-//! SHA-256 NOTE                        one line per complete tensor, of its data with the padding behind it
+//! gristmill resume 2 FINGERPRINT      what is written, from what: SHA-256 of heads and the caller's description
+//! SHA-256 XXH64 NOTE                  one line per complete tensor: of its data with the padding behind it, and of the
+//!                                     data that it was made from
 //! ```
 //!
-//! Nothing in either is trusted: a tensor counts as done if its bytes have the hash of its line, and everything after the
-//! first that has not is written again. The first line of the journal is there before a file is, so a file without it is
-//! somebody else's and stays as it is.
+//! Nothing in either is trusted: a tensor counts as done if its bytes have the hash of its line, and the source still has
+//! the bytes that it was made from. Everything after the first that has not is written again. The first line of the journal
+//! is there before a file is, so a file without it is somebody else's and stays as it is.
+//!
+//! A run that was killed while its files got their names leaves some of them under these names; they are ours if all
+//! tensors are done and they have their hashes.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 use crate::directory;
 use crate::error::{Error, Result};
@@ -26,20 +32,25 @@ use crate::output::{self, StagedFile, WriteOptions};
 use crate::shard_writer::ShardPlan;
 use crate::writer;
 
-const TITLE: &str = "gristmill resume 1";
+const TITLE: &str = "gristmill resume 2";
 /// Longest note of a tensor, in bytes.
 const NOTE_BYTES: usize = 1024;
+/// Bytes of a line around its note: two hashes, a blank behind each, a line break.
+const LINE_BYTES: usize = 64 + 1 + 16 + 1 + 1;
+/// Bytes of a line, about, where the note is as long as those of a quantization.
+const JOURNAL_LINE_BYTES: u64 = 160;
 /// Bytes that are read at once to verify what is there.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Writes the files of a plan like a [`crate::ShardWriter`], but leaves what is done when it is dropped, and goes on
 /// there when it is opened again with the same plan and description.
-#[derive(Debug)]
 pub struct ResumableWriter {
     files: Vec<Shard>,
     tensors: Vec<Place>,
     /// One for each tensor that is done.
     notes: Vec<String>,
+    /// The first tensor that an earlier run had done and that is written again.
+    spoilt: Option<String>,
     journal: File,
     journal_path: PathBuf,
     /// The file of the current tensor, and its number.
@@ -48,7 +59,25 @@ pub struct ResumableWriter {
     /// Bytes and hash of the current tensor.
     written: u64,
     hasher: Sha256,
+    /// Of what the current tensor is made from.
+    source: Xxh64,
     force: bool,
+}
+
+impl fmt::Debug for ResumableWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResumableWriter")
+            .field("files", &self.files)
+            .field("n_done", &self.notes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the journal tells of a complete tensor.
+struct Line {
+    hash: String,
+    source: String,
+    note: String,
 }
 
 /// One of the files.
@@ -60,6 +89,32 @@ struct Shard {
     /// Zeros behind the head.
     padding: u64,
     size: u64,
+    /// Whether it has its own name already.
+    named: bool,
+}
+
+impl Shard {
+    /// Where its data is, if it is anywhere.
+    fn place(&self) -> &Path {
+        match fs::symlink_metadata(&self.partial) {
+            Err(_) => &self.path,
+            Ok(_) => &self.partial,
+        }
+    }
+
+    /// Whether a file of its size, that begins with its head, stands at its name.
+    fn has_its_name(&self) -> bool {
+        let about = fs::symlink_metadata(&self.path);
+        let file = about.is_ok_and(|about| about.is_file() && about.len() == self.size);
+        file && File::open(&self.path).is_ok_and(|mut file| self.heads(&mut file))
+    }
+
+    /// Whether a file, which is at its start, begins with the head.
+    fn heads(&self, file: &mut File) -> bool {
+        let mut head = Vec::new();
+        let read = file.take(self.head.len() as u64).read_to_end(&mut head);
+        read.is_ok() && head == self.head
+    }
 }
 
 /// Where a tensor's data goes.
@@ -82,7 +137,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 impl ResumableWriter {
     /// Checks the plan, the targets and the free space, and verifies what an earlier run left. `description` tells
-    /// everything that the bytes depend on beside the plan: the source, its state, and the options.
+    /// everything that the bytes depend on beside the plan and `sources`, the data that each tensor is made from.
     ///
     /// # Errors
     /// Those of [`crate::ShardWriter::create`]; [`Error::Resume`] where what is there belongs to another run, to one that
@@ -91,6 +146,7 @@ impl ResumableWriter {
         plan: &[ShardPlan],
         options: &WriteOptions,
         description: &str,
+        sources: &[&[u8]],
     ) -> Result<ResumableWriter> {
         let (files, tensors) = layout(plan, options)?;
         let Some(first) = files.first() else {
@@ -99,53 +155,48 @@ impl ResumableWriter {
                 reason: "there is no file to write".to_owned(),
             });
         };
-        let mut hasher = Sha256::new();
-        hasher.update(description);
-        files.iter().for_each(|file| hasher.update(&file.head));
-        let title = format!("{TITLE} {}\n", hexadecimal(&hasher.finalize()));
         let journal_path = beside(&first.path, ".resume");
+        let is_new = fs::symlink_metadata(&journal_path).is_err();
+        if is_new {
+            for shard in &files {
+                output::check_target(&shard.path, options)?;
+            }
+        }
         check_own(&journal_path, &options.inputs)?;
-        let mut journal = open_own(&journal_path, true)?;
+        let journal = open_own(&journal_path, true)?;
         // Some network file systems have no locks.
         if let Err(TryLockError::WouldBlock) = journal.try_lock() {
             return Err(refused(&journal_path, "another run is writing this output"));
         }
-        let lines = read_journal(&journal, &journal_path, &title, tensors.len())?;
-        for shard in &files {
-            check_own(&shard.partial, &options.inputs)?;
-            if lines.is_none() && fs::symlink_metadata(&shard.partial).is_ok() {
-                let reason = "it is there, and no journal tells that an interrupted run left it";
-                return Err(refused(&shard.partial, reason));
-            }
-        }
-        let notes = verify(&files, &tensors, lines.unwrap_or_default())?;
-        prepare(&files, &tensors, notes.len(), || {
-            cut_journal(&mut journal, &title, &notes)
-                .map_err(|source| Error::io(&journal_path, "write", source))
-        })?;
-        let out = open_own(&files[0].partial, false)?;
-        let mut writer = ResumableWriter {
-            notes: notes.into_iter().map(|(_, note)| note).collect(),
+        let begun = Begun {
             files,
             tensors,
             journal,
-            journal_path,
-            out,
-            out_index: usize::MAX,
-            written: 0,
-            hasher: Sha256::new(),
-            force: options.force,
+            journal_path: journal_path.clone(),
         };
-        // Files without tensors before the current one get their heads on the way.
-        for index in 0..=writer.current() {
-            writer.enter(index)?;
+        let opened = begun.go_on(options, description, sources);
+        let is_empty = || fs::symlink_metadata(&journal_path).is_ok_and(|about| about.len() == 0);
+        if opened.is_err() && is_new && is_empty() {
+            // There is nobody to tell of another failure.
+            let _ = fs::remove_file(&journal_path);
         }
-        Ok(writer)
+        opened
     }
 
     /// The notes of the tensors that were found done, in order: writing goes on with the tensor after them.
     pub fn done(&self) -> &[String] {
         &self.notes
+    }
+
+    /// The first tensor that an earlier run had done and that is written again, with those behind it: it is damaged, or
+    /// what it was made from has changed.
+    pub fn spoilt(&self) -> Option<&str> {
+        self.spoilt.as_deref()
+    }
+
+    /// Takes note of the next bytes that the current tensor is made from.
+    pub fn read(&mut self, data: &[u8]) {
+        self.source.update(data);
     }
 
     /// Writes the next bytes of the current tensor.
@@ -177,10 +228,11 @@ impl ResumableWriter {
         let padding = vec![0; (place.padded - place.bytes) as usize];
         self.put(&padding)?;
         let hash = hexadecimal(&std::mem::take(&mut self.hasher).finalize());
+        let source = std::mem::replace(&mut self.source, Xxh64::new(0)).digest();
         let end = note.find('\n').unwrap_or(note.len()).min(NOTE_BYTES);
         let note = &note[..note.floor_char_boundary(end)];
         self.journal
-            .write_all(format!("{hash} {note}\n").as_bytes())
+            .write_all(format!("{hash} {source:016x} {note}\n").as_bytes())
             .map_err(|source| Error::io(&self.journal_path, "write", source))?;
         self.notes.push(note.to_owned());
         self.written = 0;
@@ -196,7 +248,7 @@ impl ResumableWriter {
             return Err(self.mismatch("tensors are missing".to_owned()));
         }
         let mut staged = Vec::new();
-        for shard in &self.files {
+        for shard in self.files.iter().filter(|shard| !shard.named) {
             let file = open_own(&shard.partial, false)?;
             let io = |source| Error::io(&shard.partial, "bring the data to the disk", source);
             file.sync_all().map_err(io)?;
@@ -208,8 +260,8 @@ impl ResumableWriter {
             staged.push(StagedFile::kept(&shard.path, &shard.partial, self.force));
         }
         output::commit_all(staged)?;
-        // Without the files it tells of it means nothing, and there is nobody to tell of a failure.
-        let _ = std::fs::remove_file(&self.journal_path);
+        // The files are whole and have their names; the same command finds a journal that stays, and removes it.
+        let _ = fs::remove_file(&self.journal_path);
         Ok(())
     }
 
@@ -231,9 +283,12 @@ impl ResumableWriter {
     /// Opens a file at its end, with its head in place.
     fn enter(&mut self, index: usize) -> Result<()> {
         let shard = &self.files[index];
+        self.out_index = index;
+        if shard.named {
+            return Ok(());
+        }
         let io = |source| Error::io(&shard.partial, "write", source);
         self.out = open_own(&shard.partial, false)?;
-        self.out_index = index;
         if self.out.seek(SeekFrom::End(0)).map_err(io)? == 0 {
             self.out.write_all(&shard.head).map_err(io)?;
             writer::write_zeros(shard.padding, &mut self.out).map_err(io)?;
@@ -280,6 +335,96 @@ fn check_own(path: &Path, inputs: &[PathBuf]) -> Result<()> {
     }
 }
 
+/// A journal that is open, and not read yet.
+struct Begun {
+    files: Vec<Shard>,
+    tensors: Vec<Place>,
+    journal: File,
+    journal_path: PathBuf,
+}
+
+impl Begun {
+    /// Reads the journal, verifies what it tells, and gets everything ready for the next tensor.
+    fn go_on(
+        mut self,
+        options: &WriteOptions,
+        description: &str,
+        sources: &[&[u8]],
+    ) -> Result<ResumableWriter> {
+        let mut hasher = Sha256::new();
+        hasher.update(description);
+        self.files.iter().for_each(|file| hasher.update(&file.head));
+        let title = format!("{TITLE} {}\n", hexadecimal(&hasher.finalize()));
+        let lines = read_journal(
+            &self.journal,
+            &self.journal_path,
+            &title,
+            self.tensors.len(),
+        )?;
+        for shard in &self.files {
+            check_own(&shard.partial, &options.inputs)?;
+            if lines.is_none() && fs::symlink_metadata(&shard.partial).is_ok() {
+                let reason = "it is there, and no journal tells that an interrupted run left it";
+                return Err(refused(&shard.partial, reason));
+            }
+        }
+        let lines = lines.unwrap_or_default();
+        let n_lines = lines.len();
+        let mut verified = verify(&self.files, &self.tensors, lines, sources);
+        self.settle_named(&mut verified, options)?;
+        let spoilt = (verified.len() < n_lines).then(|| self.tensors[verified.len()].name.clone());
+        prepare(&self.files, &self.tensors, verified.len(), || {
+            cut_journal(&mut self.journal, &title, &verified)
+                .map_err(|source| Error::io(&self.journal_path, "write", source))
+        })?;
+        let first = self.files[0].place();
+        let out = File::open(first).map_err(|source| Error::io(first, "open", source))?;
+        let mut writer = ResumableWriter {
+            out,
+            notes: verified.into_iter().map(|line| line.note).collect(),
+            spoilt,
+            files: self.files,
+            tensors: self.tensors,
+            journal: self.journal,
+            journal_path: self.journal_path,
+            out_index: usize::MAX,
+            written: 0,
+            hasher: Sha256::new(),
+            source: Xxh64::new(0),
+            force: options.force,
+        };
+        // Files without tensors before the current one get their heads on the way.
+        for index in 0..=writer.current() {
+            writer.enter(index)?;
+        }
+        Ok(writer)
+    }
+
+    /// Finds the files that have their own names already. They are ours only if everything is done; else what stands
+    /// there is checked as before any run, and their tensors are written again.
+    fn settle_named(&mut self, verified: &mut Vec<Line>, options: &WriteOptions) -> Result<()> {
+        let all_done = verified.len() == self.tensors.len();
+        for shard in &mut self.files {
+            shard.named = all_done && shard.place() == shard.path && shard.has_its_name();
+        }
+        let unnamed = self.files.iter().filter(|shard| !shard.named);
+        for shard in unnamed {
+            output::check_target(&shard.path, options)?;
+        }
+        if self.files.iter().any(|shard| shard.named) {
+            return Ok(());
+        }
+        let is_lost = |place: &Place| {
+            let shard = &self.files[place.file];
+            shard.place() == shard.path
+        };
+        if let Some(first) = self.tensors.iter().position(is_lost) {
+            verified.truncate(first);
+        }
+        Ok(())
+    }
+}
+
 /// Opens a file of the run, to read and to write it; links are not followed.
 fn open_own(path: &Path, create: bool) -> Result<File> {
     let mut options = OpenOptions::new();
@@ -293,10 +438,14 @@ fn open_own(path: &Path, create: bool) -> Result<File> {
         use std::os::unix::fs::OpenOptionsExt as _;
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
     }
-    let file = options.open(path);
-    file.map_err(|source| Error::OutputRefused {
-        path: path.to_owned(),
-        source,
+    options.open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound if !create => {
+            refused(path, "it was removed while it was being written")
+        }
+        _ => Error::OutputRefused {
+            path: path.to_owned(),
+            source,
+        },
     })
 }
 
@@ -322,9 +471,12 @@ fn prepare(
     let ends: Vec<u64> = files.iter().enumerate().map(end_of).collect();
     let size: u64 = files.iter().map(|shard| shard.size).sum();
     let present: u64 = ends.iter().sum();
-    output::check_space(&files[0].path, size.saturating_sub(present))?;
+    let journal = (tensors.len() - n_done) as u64 * JOURNAL_LINE_BYTES;
+    let needed = size.saturating_sub(present).saturating_add(journal);
+    output::check_space(&files[0].path, needed)?;
     begin()?;
-    for (shard, end) in files.iter().zip(ends) {
+    let unnamed = files.iter().zip(ends).filter(|(shard, _)| !shard.named);
+    for (shard, end) in unnamed {
         open_own(&shard.partial, true)?
             .set_len(end)
             .map_err(|source| Error::io(&shard.partial, "cut", source))?;
@@ -333,11 +485,9 @@ fn prepare(
 }
 
 /// Cuts the journal behind the lines that hold; a journal without its first line gets it.
-fn cut_journal(journal: &mut File, title: &str, notes: &[(String, String)]) -> io::Result<()> {
+fn cut_journal(journal: &mut File, title: &str, lines: &[Line]) -> io::Result<()> {
     journal.seek(SeekFrom::Start(0))?;
-    let lines = notes.iter();
-    // A blank between hash and note, and a line break.
-    let lines: usize = lines.map(|(hash, note)| hash.len() + note.len() + 2).sum();
+    let lines: usize = lines.iter().map(|line| LINE_BYTES + line.note.len()).sum();
     // What stands there begins with these very bytes, or is less than they are.
     journal.write_all(title.as_bytes())?;
     journal.set_len((title.len() + lines) as u64)?;
@@ -352,7 +502,6 @@ fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec
             pad_head: options.pad_head || plan.len() > 1,
             ..options.of_file(number)
         };
-        output::check_target(&shard.path, &options)?;
         let layout = writer::layout(&shard.path, &shard.metadata, &shard.tensors, &options)?;
         let mut offset = layout.data_offset();
         for (tensor, bytes) in shard.tensors.iter().zip(layout.sizes) {
@@ -373,20 +522,22 @@ fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec
             head: layout.head,
             padding: layout.padding,
             size: layout.size,
+            named: false,
         });
     }
     Ok((files, tensors))
 }
 
-/// The lines of complete tensors: hash and note of each. Nothing where the first line is missing or was cut short.
+/// The lines of complete tensors; `None` for one that is damaged. Nothing where the first line of the journal is missing or
+/// was cut short.
 fn read_journal(
     journal: &File,
     path: &Path,
     title: &str,
     n_tensors: usize,
-) -> Result<Option<Vec<(String, String)>>> {
+) -> Result<Option<Vec<Option<Line>>>> {
     let refuse = |reason: &str| Err(refused(path, reason));
-    let limit = title.len() as u64 + n_tensors as u64 * (NOTE_BYTES as u64 + 66);
+    let limit = title.len() as u64 + n_tensors as u64 * (NOTE_BYTES + LINE_BYTES) as u64;
     let mut bytes = Vec::new();
     journal
         .take(limit + 1)
@@ -395,58 +546,66 @@ fn read_journal(
     if bytes.len() as u64 > limit {
         return refuse("it is longer than any journal of this output");
     }
-    let Ok(text) = String::from_utf8(bytes) else {
-        return refuse("it is not the journal of an interrupted run");
-    };
     // A title that was cut short says nothing of what follows, and nothing does.
-    if title.starts_with(&text) && text.len() < title.len() {
+    if title.as_bytes().starts_with(&bytes) && bytes.len() < title.len() {
         return Ok(None);
     }
-    let Some(lines) = text.strip_prefix(title) else {
-        let known = text.starts_with(TITLE);
+    let Some(lines) = bytes.strip_prefix(title.as_bytes()) else {
+        let known = bytes.starts_with(TITLE.as_bytes());
         return refuse(match known {
             true => "it belongs to a run with another source, type or option",
             false => "it is not the journal of an interrupted run",
         });
     };
-    let complete = lines.rfind('\n').map_or("", |end| &lines[..end]);
-    let lines = complete.split('\n').take(n_tensors);
-    let lines = lines
-        .map_while(|line| line.split_once(' '))
-        .map(|(hash, note)| (hash.to_owned(), note.to_owned()));
-    Ok(Some(lines.collect()))
+    let lines = lines.split_inclusive(|byte| *byte == b'\n');
+    let complete = lines.filter_map(|line| line.strip_suffix(b"\n"));
+    let complete = complete.map(|text| line(std::str::from_utf8(text).ok()?));
+    Ok(Some(complete.take(n_tensors).collect()))
 }
 
-/// The lines whose tensors are there, up to the first that is not.
+/// A line of the journal, without its break.
+fn line(text: &str) -> Option<Line> {
+    let (hash, rest) = text.split_once(' ')?;
+    let (source, note) = rest.split_once(' ')?;
+    // Where the journal is cut is counted from these lengths.
+    (hash.len() == 64 && source.len() == 16).then(|| Line {
+        hash: hash.to_owned(),
+        source: source.to_owned(),
+        note: note.to_owned(),
+    })
+}
+
+/// The lines whose tensors are there and made from what the source holds now, up to the first that is not.
 fn verify(
     files: &[Shard],
     tensors: &[Place],
-    lines: Vec<(String, String)>,
-) -> Result<Vec<(String, String)>> {
+    lines: Vec<Option<Line>>,
+    sources: &[&[u8]],
+) -> Vec<Line> {
     let mut verified = Vec::new();
     let mut open: Option<(usize, File)> = None;
-    for (place, line) in tensors.iter().zip(lines) {
+    for (index, (place, line)) in tensors.iter().zip(lines).enumerate() {
+        let Some(line) = line else { break };
         if open.as_ref().is_none_or(|(index, _)| *index != place.file) {
             let shard = &files[place.file];
-            let Ok(mut file) = File::open(&shard.partial) else {
+            let Ok(mut file) = File::open(shard.place()) else {
                 break;
             };
-            let mut head = Vec::new();
-            let read = (&mut file)
-                .take(shard.head.len() as u64)
-                .read_to_end(&mut head);
-            if read.is_err() || head != shard.head {
+            if !shard.heads(&mut file) {
                 break;
             }
             open = Some((place.file, file));
         }
         let Some((_, file)) = &mut open else { break };
-        if hash_of(file, place).is_none_or(|hash| hash != line.0) {
+        let source = sources.get(index).copied().unwrap_or_default();
+        let same = format!("{:016x}", xxh64(source, 0)) == line.source
+            && hash_of(file, place).is_some_and(|hash| hash == line.hash);
+        if !same {
             break;
         }
         verified.push(line);
     }
-    Ok(verified)
+    verified
 }
 
 /// The hash of a tensor's data and padding; nothing where they are not there.

@@ -49,6 +49,8 @@ fn go_on(writer: &mut ResumableWriter, plan: &[ShardPlan], end: usize) {
     let tensors = tensors(plan);
     for (index, tensor) in tensors.iter().enumerate().skip(writer.done().len()) {
         let data = data(tensor);
+        writer.read(b"sou");
+        writer.read(b"rce");
         if index == end {
             writer.write(&data[..3]).expect("it is its turn");
             return;
@@ -81,7 +83,16 @@ fn expected(folder: &Path, n_shards: usize) -> Vec<Vec<u8>> {
 }
 
 fn open(plan: &[ShardPlan], description: &str) -> Result<ResumableWriter, Error> {
-    ResumableWriter::open(plan, &WriteOptions::default(), description)
+    open_from(plan, description, b"source")
+}
+
+/// The same, of tensors that are all made from these bytes.
+fn open_from(
+    plan: &[ShardPlan],
+    description: &str,
+    source: &[u8],
+) -> Result<ResumableWriter, Error> {
+    ResumableWriter::open(plan, &WriteOptions::default(), description, &[source; 5])
 }
 
 #[test]
@@ -168,6 +179,71 @@ fn damage_is_found_and_written_again() {
     }
 }
 
+/// What was made from other bytes than the source has now is written again, and so is what the damaged lines of a journal
+/// told of.
+#[test]
+fn changed_sources_and_damaged_journals_are_found() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let expected = expected(folder.path(), 1);
+    let plan = plan(&folder.path().join("out"), 1);
+    let journal = partial(&plan[0].path, ".resume");
+    let mut writer = open(&plan, "x").expect("nothing is there");
+    go_on(&mut writer, &plan, 4);
+    drop(writer);
+    let sound = std::fs::read(&journal).expect("it is there");
+    let changed = open_from(&plan, "x", b"Source").expect("it goes on");
+    assert!(changed.done().is_empty());
+    assert_eq!(changed.spoilt(), Some("blk.0.attn_q.weight"));
+    drop(changed);
+    go_on(&mut open(&plan, "x").expect("it goes on"), &plan, 4);
+    let title = "gristmill resume 2 \n".len() + 64;
+    let line = (sound.len() - title) / 4;
+    for (at, n_done) in [(title + 2 * line + 5, 2), (title + 3 * line + 70, 3)] {
+        let mut damaged = sound.clone();
+        damaged[at] = 0xff;
+        std::fs::write(&journal, damaged).expect("it is writable");
+        let mut writer = open(&plan, "x").expect("it goes on");
+        assert_eq!(writer.done().len(), n_done);
+        assert!(writer.spoilt().is_some());
+        go_on(&mut writer, &plan, 4);
+    }
+    let mut writer = open(&plan, "x").expect("it goes on");
+    assert_eq!((writer.done().len(), writer.spoilt()), (4, None));
+    go_on(&mut writer, &plan, 5);
+    writer.finish().expect("it is complete");
+    assert_eq!(files(&plan), expected);
+}
+
+/// Killed while the files got their names, the last one first, and before the journal was removed.
+#[test]
+fn files_that_have_their_names_are_known() {
+    for (n_shards, named) in [(1, 0..1), (3, 2..3), (3, 1..3), (3, 0..3)] {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let expected = expected(folder.path(), n_shards);
+        let plan = plan(&folder.path().join("out"), n_shards);
+        let mut writer = open(&plan, "x").expect("nothing is there");
+        go_on(&mut writer, &plan, 5);
+        drop(writer);
+        for shard in &plan[named.clone()] {
+            std::fs::rename(partial(&shard.path, ".partial"), &shard.path).expect("it is there");
+        }
+        // Somebody else's file of the same size is not taken for ours.
+        let last = plan[named.end - 1].path.clone();
+        let ours = std::fs::read(&last).expect("it is there");
+        std::fs::write(&last, vec![1; ours.len()]).expect("it is writable");
+        let error = open(&plan, "x").expect_err("it is another file");
+        assert!(matches!(error, Error::OutputExists { .. }), "{error}");
+        std::fs::write(&last, ours).expect("it is writable");
+
+        let writer = open(&plan, "x").expect("it goes on");
+        assert_eq!(writer.done().len(), 5);
+        writer.finish().expect("it is complete");
+        assert_eq!(files(&plan), expected, "{n_shards} {named:?}");
+        let left = std::fs::read_dir(folder.path()).expect("it is there");
+        assert_eq!(left.count(), 2 * n_shards, "{n_shards} {named:?}");
+    }
+}
+
 #[test]
 fn another_run_is_not_continued() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
@@ -225,7 +301,7 @@ fn what_no_run_left_stays_as_it_is() {
         partial(&plan[0].path, ".resume"),
     );
     let begun = |text: &str| std::fs::write(&journal, text).expect("it is writable");
-    for text in ["", "gristmill resume 1 "] {
+    for text in ["", "gristmill resume 2 "] {
         std::fs::write(&file, "of another program").expect("it is writable");
         begun(text);
         let error = open(&plan, "x").expect_err("it is no file of ours");
@@ -244,7 +320,7 @@ fn what_no_run_left_stays_as_it_is() {
         ..WriteOptions::default()
     };
     let refused = |options: &WriteOptions| {
-        let error = ResumableWriter::open(&plan, options, "x").expect_err("it is refused");
+        let error = ResumableWriter::open(&plan, options, "x", &[]).expect_err("it is refused");
         assert_eq!(std::fs::read(&input).expect("it is there"), b"an input");
         std::fs::remove_file(&file).expect("it is there");
         error
