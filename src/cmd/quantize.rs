@@ -14,7 +14,7 @@ use gristmill_convert::quantize::{
     Importance, ImportanceFilter, QuantizeOptions, QuantizeReport, Target, quantize,
 };
 use gristmill_convert::recipe::{COPY, PlanOptions, Recipe, TensorOverride};
-use gristmill_gguf::{OutputFile, Value, WriteOptions, check_target, shard_prefix};
+use gristmill_gguf::{OutputFile, Value, WriteOptions, shard_prefix};
 use gristmill_quant::TensorType;
 
 use super::{Invocation, Run};
@@ -139,9 +139,6 @@ impl Run for Quantize {
             Some(_) => Words::without_type(&self.words, self.dry_run, recipe_name)?,
         };
         let options = self.options(&words)?;
-        if let Some(path) = &self.report {
-            check_target(path, &self.beside(&options))?;
-        }
         let mut log = ProgressLog::new(self.verbose && !self.json);
         if self.resume {
             interrupt::resumable();
@@ -149,7 +146,7 @@ impl Run for Quantize {
         let report = quantize(&options, &mut |event| log.event(&event))?;
         drop(log);
         if let Some(path) = &self.report {
-            write_report(path, &report, &self.beside(&options))?;
+            write_report(path, &report, self.force)?;
         }
         self.show(&report);
         say!("time: {:.2} s", start.elapsed().as_secs_f64());
@@ -203,7 +200,9 @@ impl Quantize {
             forbid_fallback: self.strict,
             metadata: self.override_kv.clone(),
             prune_blocks: self.prune_layers.clone(),
+            inputs: self.tensor_type_file.iter().cloned().collect(),
             measure: self.report.is_some(),
+            report: self.report.clone(),
             resume: self.resume,
             dry_run: self.dry_run,
             keep_split: self.keep_split,
@@ -237,17 +236,6 @@ impl Quantize {
             report.fallback_lines().for_each(say);
         }
     }
-
-    /// How a file beside the output is written.
-    fn beside(&self, options: &QuantizeOptions) -> WriteOptions {
-        let mut inputs = vec![options.input.clone(), options.output.clone()];
-        inputs.extend(self.imatrix.clone());
-        WriteOptions {
-            force: self.force,
-            inputs,
-            ..WriteOptions::default()
-        }
-    }
 }
 
 /// The recipe of a name or number; nothing for [`COPY`].
@@ -267,11 +255,7 @@ fn recipe_name(word: &str) -> Option<&'static str> {
 }
 
 /// Writes the report of losses.
-fn write_report(
-    path: &Path,
-    report: &QuantizeReport,
-    options: &WriteOptions,
-) -> anyhow::Result<()> {
+fn write_report(path: &Path, report: &QuantizeReport, force: bool) -> anyhow::Result<()> {
     let is_json = path
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("json"));
@@ -279,7 +263,13 @@ fn write_report(
         true => format!("{:#}\n", json::of(report)),
         false => report.losses(),
     };
-    let mut file = OutputFile::create(path, text.len() as u64, options)?;
+    // That it is none of the inputs was looked at before anything was written.
+    let options = WriteOptions {
+        force,
+        inputs: report.files.iter().map(|(path, ..)| path.clone()).collect(),
+        ..WriteOptions::default()
+    };
+    let mut file = OutputFile::create(path, text.len() as u64, &options)?;
     file.write_all(text.as_bytes())
         .with_context(|| format!("{}: cannot write", path.display()))?;
     file.commit()?;

@@ -295,7 +295,7 @@ fn types_for_a_size() {
     exit: 1
     --- stderr
     measuring what types cost 6 tensors
-    error: no choice of types takes at most 7392 bytes: the smallest takes 33984
+    error: no choice of types takes at most 9216 bytes for the file: the smallest takes 35840 bytes for the file
     hint: ask for more; types of fewer bits are tried only with an importance matrix (`--imatrix`)
     "#);
     assert_snapshot!(place.run("gristmill quantize --target-size 9KiB a.gguf b.gguf Q4_K_M"), @r#"
@@ -304,6 +304,26 @@ fn types_for_a_size() {
     error: a target chooses types by itself, and Q4_K_M names one
     hint: leave the type out, or the target
     "#);
+    // The smallest can be asked for, and nothing below it.
+    let bits = place.run("gristmill quantize --target-bpw 2 a.gguf b.gguf");
+    let smallest = "at most 2 bits per weight: the smallest takes 3.6836 bits per weight";
+    assert!(bits.contains(smallest), "{bits}");
+    for (line, code) in [
+        ("--target-size 35839", 1),
+        ("--target-size 35840", 0),
+        ("--target-bpw 3.6835", 1),
+        ("--target-bpw 3.6836", 0),
+    ] {
+        let run = place.run(&format!(
+            "gristmill quantize --dry-run {line} a.gguf b.gguf"
+        ));
+        assert!(run.starts_with(&format!("exit: {code}")), "{run}");
+    }
+    // A source that may not be quantized again is told of before anything is measured.
+    place.run("gristmill quantize a.gguf q.gguf Q5_K_M");
+    let refused = place.run("gristmill quantize --target-bpw 4 q.gguf b.gguf");
+    let reason = "exit: 1\n--- stderr\nerror: requantizing from type q6_K is disabled";
+    assert!(refused.starts_with(reason), "{refused}");
     let done = place.run("gristmill quantize --target-size 40.5KiB a.gguf b.gguf");
     assert!(done.starts_with("exit: 0"), "{done}");
     let bytes = std::fs::metadata(place.path("b.gguf"))
@@ -339,6 +359,58 @@ fn losses_are_reported() {
         .as_f64()
         .expect("a number");
     assert!((0.001..0.01).contains(&loss), "{loss}");
+}
+
+/// Whatever an output is called: it is no input, and no two are one.
+#[test]
+fn no_output_replaces_an_input_or_another_output() {
+    let place = with_model();
+    place.write("types.txt", "attn=q8_0");
+    let split = place.run("gristmill split --split-max-tensors 3 a.gguf s");
+    assert!(split.starts_with("exit: 0"), "{split}");
+    place.run("gristmill quantize a.gguf b.gguf Q8_0");
+    let before = place.files();
+    let shard = std::fs::read(place.path("s-00002-of-00003.gguf")).expect("it is there");
+    for (output, line) in [
+        (
+            "types.txt",
+            "--tensor-type-file types.txt a.gguf types.txt Q8_0",
+        ),
+        (
+            "s-00002-of-00003.gguf",
+            "--report s-00002-of-00003.gguf s-00001-of-00003.gguf c.gguf Q8_0",
+        ),
+        (
+            "types.txt",
+            "--tensor-type-file types.txt --report types.txt a.gguf c.gguf Q8_0",
+        ),
+    ] {
+        let run = place.run(&format!("gristmill quantize --force {line}"));
+        let expected =
+            format!("exit: 1\n--- stderr\nerror: {output}: is the same file as the input {output}");
+        assert!(run.starts_with(&expected), "{run}");
+    }
+    for (output, line) in [
+        ("c.gguf", "--report c.gguf a.gguf c.gguf Q8_0"),
+        ("b.gguf", "--force --report ./b.gguf a.gguf b.gguf Q8_0"),
+        (
+            "c.gguf.resume",
+            "--resume --report c.gguf.resume a.gguf c.gguf Q8_0",
+        ),
+        (
+            "k-00003-of-00003.gguf",
+            "--keep-split --report k-00003-of-00003.gguf s-00001-of-00003.gguf k Q8_0",
+        ),
+    ] {
+        let run = place.run(&format!("gristmill quantize {line}"));
+        let expected = format!("exit: 1\n--- stderr\nerror: {output}: is named for two outputs");
+        assert!(run.starts_with(&expected), "{run}");
+    }
+    assert_eq!(place.files(), before);
+    let types = std::fs::read(place.path("types.txt")).expect("it is there");
+    assert_eq!(types, b"attn=q8_0");
+    let after = std::fs::read(place.path("s-00002-of-00003.gguf")).expect("it is there");
+    assert!(after == shard);
 }
 
 /// Names of files that are no text.
@@ -386,7 +458,9 @@ fn start(place: &Workplace, line: &str) -> Child {
 fn a_killed_run_goes_on() {
     let place = Workplace::new();
     large_model(&place.path("a.gguf"));
+    let started = std::time::Instant::now();
     let whole = place.run("gristmill quantize a.gguf whole.gguf Q6_K 1");
+    let micros = started.elapsed().as_micros() as u64;
     assert!(whole.starts_with("exit: 0"), "{whole}");
     let expected = std::fs::read(place.path("whole.gguf")).expect("it is there");
     let mut state = u64::from(std::process::id());
@@ -403,7 +477,7 @@ fn a_killed_run_goes_on() {
             let wait = match n_kills % 12 {
                 // So that it ends.
                 11 => Duration::from_secs(60),
-                _ => Duration::from_micros(5_000 + (state >> 33) % 400_000),
+                _ => Duration::from_micros((state >> 33) % micros),
             };
             let end = std::time::Instant::now() + wait;
             let mut done = false;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use gristmill_quant::{QuantError, TensorType};
 
+use crate::quantize::Target;
+
 /// The result of this crate's functions.
 pub(crate) type Result<T, E = ConvertError> = std::result::Result<T, E>;
 
@@ -411,12 +413,12 @@ pub enum ConvertError {
     #[error("pruning would leave no block of the model")]
     NothingLeft,
     /// No choice of types is small enough.
-    #[error("no choice of types takes at most {budget} bytes: the smallest takes {smallest}")]
+    #[error("no choice of types takes at most {target}: the smallest takes {smallest}")]
     TargetTooSmall {
-        /// Bytes that were asked for.
-        budget: u64,
-        /// Bytes of the smallest choice.
-        smallest: u64,
+        /// What was asked for.
+        target: Target,
+        /// The smallest choice.
+        smallest: Target,
     },
     /// A target for the size, of a model that has nothing to choose.
     #[error("there is no tensor whose type could be chosen")]

@@ -130,7 +130,8 @@ impl<'a> Stream<'a> {
             rows_per_matrix: shape.n_rows,
             importance: None,
         };
-        self.recoder.encode(&rows, &self.encoded, write)
+        self.recoder
+            .encode(&rows, &self.encoded, |_, bytes| write(bytes))
     }
 
     /// Reads output rows `first..first + n_rows` into `raw`, in output order.

@@ -196,7 +196,7 @@ pub use output::{
     OutputFile, PartialPath, StagedFile, WriteOptions, check_target, remove_partial_outputs,
     same_file,
 };
-pub use resumable::ResumableWriter;
+pub use resumable::{ResumableWriter, resume_paths};
 pub use shard_writer::{ShardKeys, ShardLimits, ShardPlan, ShardWriter};
 pub use shards::{ShardName, shard_file_name, shard_prefix};
 pub use source::Source;

@@ -33,6 +33,9 @@ use crate::shard_writer::ShardPlan;
 use crate::writer;
 
 const TITLE: &str = "gristmill resume 2";
+/// What the names of journal and files have behind those of the outputs.
+const JOURNAL: &str = ".resume";
+const PARTIAL: &str = ".partial";
 /// Longest note of a tensor, in bytes.
 const NOTE_BYTES: usize = 1024;
 /// Bytes of a line around its note: two hashes, a blank behind each, a line break.
@@ -135,6 +138,13 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// The names beside those of a plan at which an unfinished run keeps its work.
+pub fn resume_paths(plan: &[ShardPlan]) -> Vec<PathBuf> {
+    let journal = plan.first().map(|shard| beside(&shard.path, JOURNAL));
+    let partial = plan.iter().map(|shard| beside(&shard.path, PARTIAL));
+    journal.into_iter().chain(partial).collect()
+}
+
 impl ResumableWriter {
     /// Checks the plan, the targets and the free space, and verifies what an earlier run left. `description` tells
     /// everything that the bytes depend on beside the plan and `sources`, the data that each tensor is made from.
@@ -155,7 +165,7 @@ impl ResumableWriter {
                 reason: "there is no file to write".to_owned(),
             });
         };
-        let journal_path = beside(&first.path, ".resume");
+        let journal_path = beside(&first.path, JOURNAL);
         let is_new = fs::symlink_metadata(&journal_path).is_err();
         if is_new {
             for shard in &files {
@@ -518,7 +528,7 @@ fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec
         }
         files.push(Shard {
             path: shard.path.clone(),
-            partial: beside(&shard.path, ".partial"),
+            partial: beside(&shard.path, PARTIAL),
             head: layout.head,
             padding: layout.padding,
             size: layout.size,

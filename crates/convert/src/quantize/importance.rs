@@ -86,6 +86,11 @@ impl Importance {
         self.imatrix.iter().map(|(name, _)| name)
     }
 
+    /// A hash of everything that the bytes of an output depend on.
+    pub(super) fn fingerprint(&self) -> String {
+        self.imatrix.fingerprint()
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path

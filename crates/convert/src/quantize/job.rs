@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::importance::under_new_names;
-use super::metadata::append;
+use super::metadata::{FILE_TYPE_KEY, append};
 use super::pruning::Pruning;
 use super::sensitivity::Sensitivity;
 use super::target::{Budget, Choice};
@@ -59,8 +59,13 @@ impl<'a> Job<'a> {
         let sources: Vec<SourceTensor> = named.iter().map(source).collect();
         let importance = under_new_names(options.importance.as_ref(), pruning.as_ref());
         // As the reference: what is set counts already for the mix, and pruned blocks do not.
-        let metadata = described(options, model, options.recipe);
+        // A choice of types measures the header with the number of any recipe: all take as much room.
+        let any = options.target.and(Recipe::of_type(gristmill_quant::Q8_0));
+        let mut metadata = described(options, model, options.recipe.or(any));
         let facts = description::check(model.path(), &metadata)?;
+        if let Some(pruning) = &pruning {
+            pruning.describe(&mut metadata);
+        }
         let mut job = Job {
             options,
             model,
@@ -74,10 +79,6 @@ impl<'a> Job<'a> {
         match options.target {
             Some(target) => job.choose(&facts, target, progress)?,
             None => job.plan = job.plan_of(options.recipe, &facts, &options.plan)?,
-        }
-        job.metadata = described(options, model, job.recipe);
-        if let Some(pruning) = &pruning {
-            pruning.describe(&mut job.metadata);
         }
         Ok(job)
     }
@@ -115,6 +116,7 @@ impl<'a> Job<'a> {
         };
         let mut plan = self.plan_of(Recipe::of_type(gristmill_quant::Q8_0), facts, &pure)?;
         let budget = self.budget(&plan, target)?;
+        self.check_requantizing(&plan, &budget)?;
         let pool = self.options.pool();
         let choice = Choice {
             views: &self.views,
@@ -133,41 +135,64 @@ impl<'a> Job<'a> {
         choice.apply(&mut plan, budget, progress)?;
         self.recipe = most_used(&self.sources, &plan);
         self.plan = plan;
+        let is_set = |(key, _): &(String, Value)| key == FILE_TYPE_KEY;
+        if let Some(recipe) = self.recipe
+            && !self.options.metadata.iter().any(is_set)
+        {
+            self.metadata.set(FILE_TYPE_KEY, recipe.id);
+        }
         Ok(())
     }
 
     /// What the free tensors may take together.
     fn budget(&self, plan: &Plan, target: Target) -> Result<Budget> {
-        let (alignment, total) = match target {
+        let n_elements = self.sources.iter().map(n_elements);
+        let n_elements = n_elements.fold(0, u64::saturating_add);
+        let (alignment, total, head) = match target {
             // No model has so many weights that its bits do not fit.
-            Target::BitsPerWeight(bits) => {
-                let n: u64 = self
-                    .sources
-                    .iter()
-                    .map(n_elements)
-                    .fold(0, u64::saturating_add);
-                (1, (n as f64 * bits / 8.0) as u64)
-            }
+            Target::BitsPerWeight(bits) => (1, (n_elements as f64 * bits / 8.0) as u64, 0),
             Target::FileBytes(bytes) => {
                 let alignment = self.metadata.u32("general.alignment").ok().flatten();
                 let alignment = u64::from(alignment.unwrap_or(32)).max(1);
                 let options = self.write_options();
-                let mut head = 0u64;
+                let mut files = 0u64;
                 for (number, file) in self.files(plan)?.iter().enumerate() {
-                    head = head.saturating_add(file.size(&options.of_file(number))?);
+                    files = files.saturating_add(file.size(&options.of_file(number))?);
                 }
                 let data = self.bytes(plan, alignment, |_| true);
-                (alignment, bytes.saturating_sub(head.saturating_sub(data)))
+                (alignment, bytes, files.saturating_sub(data))
             }
         };
         let fixed = self.bytes(plan, alignment, |planned| !planned.by_recipe);
-        match total.checked_sub(fixed) {
-            Some(bytes) => Ok(Budget { bytes, alignment }),
-            None => Err(ConvertError::TargetTooSmall {
-                budget: total,
-                smallest: fixed,
-            }),
+        Ok(Budget {
+            target,
+            total,
+            rest: head.saturating_add(fixed),
+            alignment,
+            n_elements,
+        })
+    }
+
+    /// Where requantizing is not allowed, quantized tensors stay as large as they are: that nothing fits then is told before
+    /// anything is measured.
+    fn check_requantizing(&self, plan: &Plan, budget: &Budget) -> Result<()> {
+        let tensors = self.sources.iter().zip(&plan.tensors);
+        let mut kept = tensors
+            .filter(|(tensor, planned)| planned.by_recipe && tensor.ty.is_quantized())
+            .map(|(tensor, _)| tensor)
+            .peekable();
+        let Some(first) = kept.peek().copied() else {
+            return Ok(());
+        };
+        let bytes = kept.map(|tensor| gristmill_gguf::tensor_bytes(tensor.ty, &tensor.dims));
+        let bytes = bytes.map(|bytes| bytes.unwrap_or(u64::MAX / 2));
+        if self.options.allow_requantize || bytes.fold(0, u64::saturating_add) <= budget.bytes() {
+            return Ok(());
         }
+        Err(ConvertError::Requantize {
+            tensor: first.name.clone(),
+            ty: first.ty,
+        })
     }
 
     /// Bytes of some tensors, each rounded up to a multiple of the alignment.
@@ -190,11 +215,9 @@ impl<'a> Job<'a> {
                 .iter()
                 .map(|shard| shard.path().to_owned()),
         );
-        inputs.extend(
-            self.importance
-                .as_ref()
-                .map(|importance| importance.path().to_owned()),
-        );
+        let importance = self.options.importance.as_ref();
+        inputs.extend(importance.map(|importance| importance.path().to_owned()));
+        inputs.extend(self.options.inputs.iter().cloned());
         WriteOptions {
             force: self.options.force,
             inputs,
@@ -237,6 +260,7 @@ impl<'a> Job<'a> {
         let (view, tensor) = (&self.views[index], &self.sources[index]);
         let mut done = 0;
         encoder.copy(&tensor.name, tensor.ty, view.data, |bytes| {
+            sink.read(bytes);
             sink.write(bytes)?;
             self.release(view, done..done + bytes.len());
             done += bytes.len();
@@ -265,7 +289,7 @@ impl<'a> Job<'a> {
             let source = gristmill_quant::QuantError::Overflow { ty, n };
             usize::try_from(n).map_err(|_| in_tensor(&tensor.name, source))
         };
-        let mut rows = Rows {
+        let rows = Rows {
             tensor: &tensor.name,
             from: tensor.ty,
             to: ty,
@@ -274,22 +298,17 @@ impl<'a> Job<'a> {
             rows_per_matrix: dim(1)?,
             importance: weights.as_deref(),
         };
-        let row_bytes = row_bytes(&tensor.name, tensor.ty, rows.row_len)?.max(1);
-        let slab_rows = encoder.slab_rows(rows.row_len);
-        let mut start = 0;
-        for slab in view.data.chunks(slab_rows.saturating_mul(row_bytes)) {
-            encoder.encode(&rows, slab, |bytes| {
-                sink.write(bytes)?;
-                progress(Event::Written {
-                    bytes: bytes.len() as u64,
-                });
-                Ok(())
-            })?;
-            self.release(view, start..start + slab.len());
-            start += slab.len();
-            rows.first_row += slab_rows;
-        }
-        Ok(())
+        let mut done = 0;
+        encoder.encode(&rows, view.data, |source, bytes| {
+            sink.read(source);
+            sink.write(bytes)?;
+            self.release(view, done..done + source.len());
+            done += source.len();
+            progress(Event::Written {
+                bytes: bytes.len() as u64,
+            });
+            Ok(())
+        })
     }
 
     /// Gives pages of the source back that have been read.
@@ -310,10 +329,11 @@ fn described(
 ) -> Metadata {
     let file_type = recipe.map(|recipe| recipe.id);
     let mut metadata = quantized_metadata(model.metadata(), file_type, &options.metadata);
+    let is_copy = options.recipe.is_none() && options.target.is_none();
     let importance = options
         .importance
         .iter()
-        .filter(|importance| !importance.is_empty());
+        .filter(|importance| !importance.is_empty() && !is_copy);
     for (key, value) in importance.flat_map(Importance::metadata) {
         append(&mut metadata, &key, value);
     }

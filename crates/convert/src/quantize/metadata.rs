@@ -5,6 +5,9 @@ use gristmill_gguf::{Metadata, Value};
 /// The version of the block formats, `general.quantization_version`.
 pub(crate) const QUANTIZATION_VERSION: u32 = 2;
 
+/// The key of the recipe's number.
+pub(super) const FILE_TYPE_KEY: &str = "general.file_type";
+
 /// The source's metadata as the quantized file has it: in its order, without what tells shards apart, then the
 /// version of the block formats, the recipe's number (`None` leaves the source's), and `more`.
 ///
@@ -21,9 +24,9 @@ pub fn quantized_metadata(
         "general.quantization_version",
         QUANTIZATION_VERSION.into(),
     );
-    let kept = || source.get("general.file_type").cloned();
+    let kept = || source.get(FILE_TYPE_KEY).cloned();
     if let Some(value) = file_type.map(Value::from).or_else(kept) {
-        append(&mut metadata, "general.file_type", value);
+        append(&mut metadata, FILE_TYPE_KEY, value);
     }
     for (key, value) in more {
         append(&mut metadata, key, value.clone());

@@ -8,12 +8,14 @@ mod description;
 mod importance;
 mod job;
 mod metadata;
+mod outputs;
 mod pruning;
 mod quality;
 mod report;
 mod rows;
 mod sensitivity;
 mod sink;
+mod source_state;
 mod summary;
 mod target;
 
@@ -21,7 +23,7 @@ use std::path::PathBuf;
 
 use gristmill_gguf::{
     Metadata, Model, ShardKeys, ShardPlan, TensorPlan, TensorView, Value, WriteOptions,
-    check_target, shard_file_name,
+    shard_file_name,
 };
 use gristmill_kernels::Pool;
 
@@ -30,6 +32,7 @@ use crate::progress::{Event, Progress};
 use crate::recipe::{Plan, PlanOptions, PlannedTensor, Recipe, SourceTensor};
 use job::Job;
 use sink::Sink;
+use source_state::SourceState;
 
 pub use importance::{Importance, ImportanceFilter};
 pub(crate) use metadata::QUANTIZATION_VERSION;
@@ -66,8 +69,12 @@ pub struct QuantizeOptions {
     pub metadata: Vec<(String, Value)>,
     /// Blocks to leave out, by number.
     pub prune_blocks: Vec<u32>,
+    /// Files that these options were read from, beside the importance matrix: no output replaces one.
+    pub inputs: Vec<PathBuf>,
     /// Measure what every tensor loses.
     pub measure: bool,
+    /// A file that is to be written beside the output: refused at the start where it could not be.
+    pub report: Option<PathBuf>,
     /// Leave what is done when the run is cut short, and go on there when it is repeated.
     pub resume: bool,
     /// Plan everything, write nothing.
@@ -102,7 +109,9 @@ impl QuantizeOptions {
             forbid_fallback: false,
             metadata: Vec::new(),
             prune_blocks: Vec::new(),
+            inputs: Vec::new(),
             measure: false,
+            report: None,
             resume: false,
             dry_run: false,
             keep_split: false,
@@ -130,6 +139,7 @@ pub fn quantize(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Qua
 fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<QuantizeReport> {
     let model = Model::open(&options.input)?;
     model.require_weights()?;
+    let source = SourceState::of(&model);
     let job = Job::of(options, &model, progress)?;
     let (sources, plan) = (&job.sources, &job.plan);
     let mut report = QuantizeReport::new(options, job.recipe_name(), sources, plan)?;
@@ -139,28 +149,17 @@ fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Q
     }
     let write_options = job.write_options();
     let files = job.files(plan)?;
-    for (number, file) in files.iter().enumerate() {
-        let file_options = write_options.of_file(number);
-        // Where nothing is written, too: a plan that could not be carried out is none.
-        check_target(&file.path, &file_options)?;
-        let bytes = file.size(&file_options)?;
-        report.file_bytes = report.file_bytes.saturating_add(bytes);
-        report
-            .files
-            .push((file.path.clone(), file.tensors.len(), bytes));
-    }
+    outputs::check(&job, &files, &write_options, &mut report)?;
     if options.dry_run {
         return Ok(report);
     }
-    let description = options
-        .resume
-        .then(|| sink::description(options, &model, sources, plan));
-    let mut sink = Sink::open(files, &write_options, description.as_deref())?;
+    let mut sink = Sink::open(&job, &source, files, &write_options)?;
     progress(Event::Start {
         n_tensors: sources.len(),
         bytes: report.bytes(),
     });
     write(&job, &mut sink, &mut report, progress)?;
+    source.check()?;
     sink.finish()?;
     Ok(report)
 }
@@ -287,6 +286,13 @@ fn write(
     }
     let done = sink.done();
     report.n_resumed = done.len();
+    if let Some(name) = sink.spoilt() {
+        let warning = format!(
+            "{name} was done already, but is damaged, or its source has changed; it is written again, and so is everything behind it"
+        );
+        progress(Event::Warning(&warning));
+        report.warnings.push(warning);
+    }
     for (index, tensor) in job.sources.iter().enumerate() {
         let ty = job.plan.tensors[index].ty;
         progress(Event::Tensor {

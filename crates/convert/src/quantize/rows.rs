@@ -62,11 +62,11 @@ impl<'a> RowEncoder<'a> {
     }
 
     /// Rows of this length that make a slab.
-    pub(super) fn slab_rows(&self, row_len: usize) -> usize {
+    fn slab_rows(&self, row_len: usize) -> usize {
         (self.slab_elements / row_len.max(1)).max(1)
     }
 
-    /// Encodes all rows of `data` and hands them to `write`, a slab at a time, in order.
+    /// Encodes all rows of `data` and hands them to `write`, a slab at a time, in order: what was read, and what became of it.
     ///
     /// # Errors
     /// [`ConvertError::Quant`] for data that does not fit, or a scale that is not finite; what `write` returns.
@@ -74,7 +74,7 @@ impl<'a> RowEncoder<'a> {
         &mut self,
         rows: &Rows<'_>,
         data: &[u8],
-        mut write: impl FnMut(&[u8]) -> Result<()>,
+        mut write: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
         let from_bytes = row_bytes(rows.tensor, rows.from, rows.row_len)?;
         let to_bytes = row_bytes(rows.tensor, rows.to, rows.row_len)?;
@@ -94,7 +94,7 @@ impl<'a> RowEncoder<'a> {
                 &mut self.out,
                 self.quality.as_mut(),
             )?;
-            write(&self.out)?;
+            write(data, &self.out)?;
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! Where the data goes: files that appear whole or not at all, or such that a later run continues.
 
-use gristmill_gguf::{Model, ResumableWriter, ShardPlan, ShardWriter, WriteOptions};
+use gristmill_gguf::{ResumableWriter, ShardPlan, ShardWriter, WriteOptions};
 
-use super::{Quality, QuantizeOptions};
+use super::Quality;
+use super::job::Job;
+use super::source_state::SourceState;
 use crate::error::Result;
-use crate::recipe::{Plan, SourceTensor};
 
 /// An output that takes the tensors of a plan in their order.
 pub(super) enum Sink {
@@ -13,20 +14,20 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// Opens the output of a plan; `description` is what its bytes depend on beside the plan.
+    /// Opens the output of a job.
     pub fn open(
+        job: &Job<'_>,
+        source: &SourceState,
         files: Vec<ShardPlan>,
         options: &WriteOptions,
-        description: Option<&str>,
     ) -> Result<Sink> {
-        Ok(match description {
-            Some(description) => Sink::Resumable(Box::new(ResumableWriter::open(
-                &files,
-                options,
-                description,
-            )?)),
-            None => Sink::Whole(Box::new(ShardWriter::create(files, options)?)),
-        })
+        if !job.options.resume {
+            return Ok(Sink::Whole(Box::new(ShardWriter::create(files, options)?)));
+        }
+        let description = description(job, source);
+        let sources: Vec<&[u8]> = job.views.iter().map(|view| view.data).collect();
+        let writer = ResumableWriter::open(&files, options, &description, &sources)?;
+        Ok(Sink::Resumable(Box::new(writer)))
     }
 
     /// What an earlier run told of the tensors that are done.
@@ -37,6 +38,21 @@ impl Sink {
                 let notes = writer.done().iter();
                 notes.map(|note| Quality::from_note(note)).collect()
             }
+        }
+    }
+
+    /// The first tensor that an earlier run had done and that is written again.
+    pub fn spoilt(&self) -> Option<&str> {
+        match self {
+            Sink::Whole(_) => None,
+            Sink::Resumable(writer) => writer.spoilt(),
+        }
+    }
+
+    /// Takes note of the next bytes that the current tensor is made from.
+    pub fn read(&mut self, bytes: &[u8]) {
+        if let Sink::Resumable(writer) = self {
+            writer.read(bytes);
         }
     }
 
@@ -64,38 +80,21 @@ impl Sink {
     }
 }
 
-/// Everything that the bytes of the output depend on and its plan does not tell: the state of the source and of the
-/// importance matrix, the types that tensors come from, and whether losses are noted.
-pub(super) fn description(
-    options: &QuantizeOptions,
-    model: &Model,
-    sources: &[SourceTensor],
-    plan: &Plan,
-) -> String {
+/// Everything that the bytes of the output depend on and neither its plan nor the data of the source tells: the state of the
+/// source, the importance matrix, the types that tensors come from, and whether losses are noted.
+fn description(job: &Job<'_>, source: &SourceState) -> String {
     use std::fmt::Write as _;
     let mut text = format!(
-        "gristmill {}\nmeasured {}\n",
+        "gristmill {}\nmeasured {}\n{}",
         env!("CARGO_PKG_VERSION"),
-        options.measure
+        job.options.measure,
+        source.description()
     );
-    let importance = options
-        .importance
-        .as_ref()
-        .map(|importance| importance.path());
-    let paths = model.shards().iter().map(|shard| shard.path());
-    for path in paths.chain(importance) {
-        let about = std::fs::metadata(path).ok();
-        let changed = about.as_ref().and_then(|about| about.modified().ok());
-        let bytes = about.map(|about| about.len());
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "file {path:?} {bytes:?} {changed:?}");
+    // Writing to a string cannot fail.
+    if let Some(importance) = job.importance.as_deref() {
+        let _ = writeln!(text, "importance {}", importance.fingerprint());
     }
-    if let Some(importance) = &options.importance {
-        for name in importance.names() {
-            let _ = writeln!(text, "weights {name:?}");
-        }
-    }
-    for (tensor, planned) in sources.iter().zip(&plan.tensors) {
+    for (tensor, planned) in job.sources.iter().zip(&job.plan.tensors) {
         let _ = writeln!(text, "{:?} {} {}", tensor.name, tensor.ty, planned.ty);
     }
     text

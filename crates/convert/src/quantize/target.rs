@@ -5,6 +5,8 @@
 //! that a small matrix counts as much as a large one: each adds its noise to the same stream of activations. How much of
 //! that noise reaches the answers depends on what the tensor does there ([`Sensitivity`]).
 
+use std::fmt;
+
 use gristmill_gguf::{TensorView, tensor_bytes};
 use gristmill_kernels::{Pool, decode_row, encode_rows, for_each_chunk};
 use gristmill_quant as q;
@@ -26,6 +28,15 @@ pub enum Target {
     BitsPerWeight(f64),
     /// Bytes of the output, all files and their headers together, at most.
     FileBytes(u64),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::BitsPerWeight(bits) => write!(f, "{bits} bits per weight"),
+            Target::FileBytes(bytes) => write!(f, "{bytes} bytes for the file"),
+        }
+    }
 }
 
 /// Types for rows of whole super-blocks. F16 is not among them: whether it holds every value only the whole tensor tells.
@@ -68,13 +79,42 @@ struct Candidate {
     cost: f64,
 }
 
-/// What a choice costs.
+/// What a choice may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    /// Bytes for the tensors that are free.
-    pub bytes: u64,
+    /// What was asked for.
+    pub target: Target,
+    /// The same in bytes.
+    pub total: u64,
+    /// Bytes of what is not free: tensors with a type of their own and, where they count, headers.
+    pub rest: u64,
     /// Each tensor takes a multiple of so many bytes.
     pub alignment: u64,
+    /// Weights of the model.
+    pub n_elements: u64,
+}
+
+impl Budget {
+    /// Bytes for the tensors that are free.
+    pub fn bytes(&self) -> u64 {
+        self.total.saturating_sub(self.rest)
+    }
+
+    /// What to say where the free tensors take `smallest` bytes at least.
+    fn too_small(&self, smallest: u64) -> ConvertError {
+        let smallest = smallest.saturating_add(self.rest);
+        ConvertError::TargetTooSmall {
+            target: self.target,
+            smallest: match self.target {
+                Target::FileBytes(_) => Target::FileBytes(smallest),
+                Target::BitsPerWeight(_) => {
+                    let bits = smallest as f64 * 8.0 / self.n_elements.max(1) as f64;
+                    // Rounded up, so that it can be asked for.
+                    Target::BitsPerWeight((bits * 1e4 + 1.0).floor() / 1e4)
+                }
+            },
+        }
+    }
 }
 
 /// Everything that the choice looks at.
@@ -108,7 +148,8 @@ impl Choice<'_> {
             });
             candidates.push(self.candidates(index, budget.alignment)?);
         }
-        let chosen = choose(&candidates, budget.bytes)?;
+        let chosen = choose(&candidates, budget.bytes());
+        let chosen = chosen.map_err(|smallest| budget.too_small(smallest))?;
         for ((&index, candidates), chosen) in free.iter().zip(&candidates).zip(chosen) {
             let planned = &mut plan.tensors[index];
             planned.ty = candidates[chosen].ty;
@@ -222,8 +263,9 @@ fn row_error(
     Ok(Quality::of_row(&before, &after, weights))
 }
 
-/// For each tensor the number of its candidate: as little cost as the bytes allow.
-fn choose(candidates: &[Vec<Candidate>], budget: u64) -> Result<Vec<usize>> {
+/// For each tensor the number of its candidate: as little cost as the bytes allow. Where they allow none, the bytes of the
+/// smallest choice.
+fn choose(candidates: &[Vec<Candidate>], budget: u64) -> Result<Vec<usize>, u64> {
     let mut chosen = vec![0; candidates.len()];
     let bytes_of = |chosen: &[usize]| {
         let each = candidates.iter().zip(chosen);
@@ -232,7 +274,7 @@ fn choose(candidates: &[Vec<Candidate>], budget: u64) -> Result<Vec<usize>> {
     };
     let smallest = bytes_of(&chosen);
     let Some(mut left) = budget.checked_sub(smallest) else {
-        return Err(ConvertError::TargetTooSmall { budget, smallest });
+        return Err(smallest);
     };
     for step in steps(candidates) {
         // Steps of a tensor come in order; one whose predecessor did not fit does not fit either.
@@ -337,14 +379,7 @@ mod tests {
         assert_eq!(chosen(50), [2, 0]);
         assert_eq!(chosen(70), [2, 1]);
         assert_eq!(chosen(1000), [2, 2]);
-        let refused = choose(&tensors, 19).expect_err("the smallest take 20");
-        assert!(matches!(
-            refused,
-            ConvertError::TargetTooSmall {
-                budget: 19,
-                smallest: 20
-            }
-        ));
+        assert_eq!(choose(&tensors, 19), Err(20));
     }
 
     #[test]

@@ -50,14 +50,12 @@ fn cut_anywhere_the_file_is_the_same() {
         assert!(cut_after(&options, n_bytes), "{n_bytes}");
         assert!(!output.exists());
         // Cut a second time, further on.
-        cut_after(&options, n_bytes + 9000);
-        let report = match output.exists() {
-            true => continue,
-            false => run(&options).expect("it goes on"),
-        };
-        // The norm, of 1024 bytes, comes first.
-        assert!(report.n_resumed > 0, "{n_bytes}");
-        assert_eq!(report.tensors, expected.tensors, "{n_bytes}");
+        if cut_after(&options, n_bytes + 9000) {
+            let report = run(&options).expect("it goes on");
+            // The norm, of 1024 bytes, comes first.
+            assert!(report.n_resumed > 0, "{n_bytes}");
+            assert_eq!(report.tensors, expected.tensors, "{n_bytes}");
+        }
         assert_eq!(
             sha256(&std::fs::read(&output).expect("it is there")),
             expected_hash
@@ -83,6 +81,80 @@ fn another_source_or_type_is_not_continued() {
     std::thread::sleep(std::time::Duration::from_millis(20));
     std::fs::write(&input, bytes).expect("it is writable");
     assert!(run(&first).is_err());
+}
+
+/// Other weights under the same name, of the same size and time: what was made from others is made again.
+#[test]
+fn another_source_of_the_same_time_makes_no_mixture() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = small_model(folder.path(), F16);
+    let of_name = |name: &str| options(&input, &folder.path().join(name));
+    let sound = std::fs::read(&input).expect("it is there");
+    let modified = std::fs::metadata(&input).expect("it is there").modified();
+    let modified = modified.expect("the file system has times");
+    let set = |bytes: &[u8]| {
+        std::fs::write(&input, bytes).expect("it is writable");
+        let file = std::fs::File::options().append(true).open(&input);
+        let changed = file.and_then(|file| file.set_modified(modified));
+        changed.expect("it can be set");
+    };
+    assert!(cut_after(&of_name("out.gguf"), 9000));
+    // Of the three tensors the norm, the last one of the source, is done.
+    let mut other = sound.clone();
+    let norm = sound.len() - 1024;
+    other[norm - 1] ^= 1;
+    set(&other);
+    let report = run(&of_name("out.gguf")).expect("it goes on");
+    let plain = QuantizeOptions {
+        resume: false,
+        ..of_name("plain.gguf")
+    };
+    run(&plain).expect("it can be quantized");
+    let read = |name: &str| std::fs::read(folder.path().join(name)).expect("it is there");
+    assert!(read("out.gguf") == read("plain.gguf"));
+    assert!(
+        report
+            .warnings
+            .iter()
+            .all(|warning| !warning.contains("was done"))
+    );
+    // And where what is done is concerned.
+    assert!(cut_after(&of_name("again.gguf"), 9000));
+    let mut other = sound.clone();
+    other[norm] ^= 1;
+    set(&other);
+    let report = run(&of_name("again.gguf")).expect("it goes on");
+    assert_eq!(report.n_resumed, 0);
+    let warned = report
+        .warnings
+        .iter()
+        .any(|warning| warning.contains("its source has changed"));
+    assert!(warned, "{:?}", report.warnings);
+}
+
+/// A source that is written to meanwhile: no output at all.
+#[test]
+fn a_source_that_changes_meanwhile_makes_no_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = small_model(folder.path(), F16);
+    let output = folder.path().join("out.gguf");
+    let options = QuantizeOptions::new(&input, &output, recipe("Q4_K_M"));
+    let mut is_changed = false;
+    let result = quantize(&options, &mut |event| {
+        if matches!(event, Event::Written { .. }) && !is_changed {
+            is_changed = true;
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let file = std::fs::File::options().write(true).open(&input);
+            let mut file = file.expect("it is writable");
+            std::io::Write::write_all(&mut file, b"GGUF").expect("it is writable");
+        }
+    });
+    let error = result.expect_err("it may be a mixture").to_string();
+    assert!(
+        error.contains("has changed while it was being read"),
+        "{error}"
+    );
+    assert!(!output.exists());
 }
 
 /// Shards in, shards out, cut in the middle.

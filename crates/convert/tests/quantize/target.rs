@@ -128,6 +128,37 @@ fn a_file_of_exactly_the_size_or_less() {
     assert!(error.hint().is_some() && !output("d.gguf").exists());
 }
 
+/// At whatever size asked for: never a byte more, the number of the recipe included, which the source has not.
+#[test]
+fn no_size_is_exceeded() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = folder.path().join("in.gguf");
+    model(&input);
+    let planned = |bytes| {
+        let options = QuantizeOptions {
+            dry_run: true,
+            ..with(
+                Target::FileBytes(bytes),
+                &input,
+                &folder.path().join("out.gguf"),
+            )
+        };
+        run(&options).expect("there is room").file_bytes
+    };
+    for around in [70_000, 1_000_000] {
+        let bytes = planned(around);
+        for near in [0, 1, 31, 32, 33, 34, 65, 66] {
+            let asked = bytes + near - 33;
+            let found = planned(asked);
+            assert!(found <= asked, "{asked}: {found}");
+            assert!(
+                asked < bytes || found >= bytes,
+                "{asked}: {found} for {bytes}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_is_set_by_hand_stays() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");

@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+
 use crate::error::{Error, Result};
+use crate::hash::hexadecimal;
 use crate::output::WriteOptions;
 
 /// Rows of a chunk where nobody says how many: the context in which the reference collects.
@@ -208,6 +211,21 @@ impl Imatrix {
     /// Keeps the tensors for which `keep` holds.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.entries.retain(|name, _| keep(name));
+    }
+
+    /// A hash of all names, sums and counts, in hexadecimal: of two matrices with the same one, a model becomes the same.
+    pub fn fingerprint(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (name, entry) in self.iter() {
+            for length in [name.len(), entry.sums.len(), entry.counts.len()] {
+                hasher.update((length as u64).to_le_bytes());
+            }
+            hasher.update(name);
+            for number in entry.sums.iter().chain(&entry.counts) {
+                hasher.update(number.to_le_bytes());
+            }
+        }
+        hexadecimal(&hasher.finalize())
     }
 
     /// Writes a file, which appears whole or not at all. Tells what the older form could not hold.
