@@ -277,17 +277,17 @@ fn types_for_a_size() {
     assert_snapshot!(shown(&place.run("gristmill quantize --target-bpw 6 --dry-run a.gguf")), @r#"
     exit: 0
     --- stdout
-    would write a.planned.gguf: Q5_K_M, 7 tensors, 57792 bytes
+    would write a.planned.gguf: Q5_0, 7 tensors, 57792 bytes
     --- stderr
     measuring what types cost 6 tensors
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.05 MiB (5.99 bits per weight)
-    types: 1 f32 (0.00 MiB), 2 q5_0 (0.02 MiB), 1 q8_0 (0.01 MiB), 3 q5_K (0.02 MiB)
+    types: 1 f32 (0.00 MiB), 3 q5_0 (0.03 MiB), 1 q8_0 (0.01 MiB), 2 q5_K (0.02 MiB)
     plan for at most 6 bits per weight:
       blk.*.attn_q.weight: 1 q5_K
-      blk.*.attn_v.weight: 1 q5_0, 1 q8_0
+      blk.*.attn_v.weight: 2 q5_0
       blk.*.ffn_down.weight: 1 q5_0
-      output.weight: 1 q5_K
+      output.weight: 1 q8_0
       output_norm.weight: 1 f32
       token_embd.weight: 1 q5_K
     "#);

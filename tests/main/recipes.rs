@@ -44,6 +44,7 @@ fn speak(path: &Path) -> Vec<u32> {
         ..Default::default()
     };
     let mut listener = Listener {
+        on_prompt: &mut |_, _| (),
         on_text: &mut |_| (),
         interrupted: &|| false,
     };
