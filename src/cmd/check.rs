@@ -6,6 +6,8 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use clap::Args as _;
+use clap::error::ErrorKind;
 use gristmill_measure::check::{GROUPS, Options, Progress, Report, Severity, check};
 use indicatif::ProgressBar;
 
@@ -23,7 +25,7 @@ pub struct Check {
     #[arg(long)]
     quick: bool,
     /// Compare sizes and hashes with a list: what sha256sum prints, or a manifest.json of the pipeline
-    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    #[arg(long, value_name = "FILE")]
     checksums: Option<PathBuf>,
     /// Answer the ten questions to ask of a model file before it is used
     #[arg(long)]
@@ -32,7 +34,7 @@ pub struct Check {
     #[arg(long)]
     json: bool,
     /// Print errors and warnings only
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     no_notes: bool,
     /// Exit with 3 where there are warnings and no errors
     #[arg(long)]
@@ -66,6 +68,11 @@ impl Run for Check {
     }
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        if self.quick && self.checksums.is_some() {
+            let mut parser = Check::augment_args(clap::Command::new("gristmill check"));
+            let message = "--quick reads no tensor data, and --checksums asks for hashes of it; leave one out";
+            return Err(parser.error(ErrorKind::ArgumentConflict, message).into());
+        }
         let bar = Bar::default();
         let options = Options {
             quick: self.quick,
@@ -77,7 +84,8 @@ impl Run for Check {
         bar.clear();
         let mut out = io::BufWriter::new(io::stdout().lock());
         if self.json {
-            serde_json::to_writer_pretty(&mut out, &text::document(&self.model, &report))?;
+            let document = text::document(&self.model, &report, !self.no_notes);
+            serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         } else {
             text::write(&self.model, &report, self.report, !self.no_notes, &mut out)?;

@@ -72,29 +72,14 @@ impl Run for Edit {
 
     fn more_help() -> String {
         "\n\nTYPE is one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool str; without it the value keeps the type that \
-         the key has, in the file or by the specification. --force says what it lets through. The hashes that are always printed are those of the header, the bytes before the tensor data, \
+         the key has, in the file or by the specification. In --set-json a new number or array says its type: \
+         {\"x\": {\"type\": \"UINT32\", \"value\": 5}, \"y\": {\"type\": \"ARRAY\", \"element_type\": \"UINT32\", \"value\": [5]}}. --force says what it lets through. The hashes that are always printed are those of the header, the bytes before the tensor data, \
          which takes no time on a file of any size; --hash adds those of the whole file."
             .to_owned()
     }
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
-        if let Some(word) = self.surplus.first() {
-            let unexpected = clap::error::ErrorKind::UnknownArgument;
-            let message = format!(
-                "unexpected argument '{word}'; a change is one word, as in --set general.name='My model'"
-            );
-            return Err(usage(unexpected, message));
-        }
-        if self.request.is_empty() && self.reserve.is_none() {
-            let missing = clap::error::ErrorKind::MissingRequiredArgument;
-            let message =
-                "nothing to change: give --set, --add, --rename, --remove or another edit"
-                    .to_owned();
-            return Err(usage(missing, message));
-        }
-        self.request
-            .check()
-            .map_err(|message| usage(clap::error::ErrorKind::ValueValidation, message))?;
+        self.check_usage()?;
         let editor = Editor::open(&self.file)?;
         let edits = self.request.edits(Target {
             path: &self.file,
@@ -148,6 +133,29 @@ impl Run for Edit {
             }
             None => error,
         })
+    }
+}
+
+impl Edit {
+    /// Refuses what the parser of the command line lets through.
+    fn check_usage(&self) -> anyhow::Result<()> {
+        if let Some(word) = self.surplus.first() {
+            let unexpected = clap::error::ErrorKind::UnknownArgument;
+            let message = format!(
+                "unexpected argument '{word}'; a change is one word, as in --set general.name='My model'"
+            );
+            return Err(usage(unexpected, message));
+        }
+        if self.request.is_empty() && self.reserve.is_none() {
+            let missing = clap::error::ErrorKind::MissingRequiredArgument;
+            let message =
+                "nothing to change: give --set, --add, --rename, --remove or another edit"
+                    .to_owned();
+            return Err(usage(missing, message));
+        }
+        self.request
+            .check()
+            .map_err(|message| usage(clap::error::ErrorKind::ValueValidation, message))
     }
 }
 

@@ -343,6 +343,14 @@ fn hashes_are_compared_with_a_list() {
         shown.contains("error[hash-mismatch] at tiny.gguf"),
         "{shown}"
     );
+    let notes = |flags: &str| {
+        let shown = place.run(&format!("gristmill check tiny.gguf --json {flags}"));
+        shown.matches("\"severity\": \"note\"").count()
+    };
+    let sum = gristmill_gguf::sha256_of_file(&place.path("tiny.gguf"), &mut |_| {});
+    place.write("right", format!("{}  tiny.gguf\n", sum.expect("a hash")));
+    assert_eq!(notes("--checksums right"), 1);
+    assert_eq!(notes("--checksums right --no-notes"), 0);
     place.write("checksums.sha256", "no list\n");
     assert_snapshot!(place.run("gristmill check tiny.gguf --checksums checksums.sha256"), @r"
     exit: 1
@@ -353,9 +361,9 @@ fn hashes_are_compared_with_a_list() {
     assert_snapshot!(place.run("gristmill check tiny.gguf --checksums checksums.sha256 --quick"), @r"
     exit: 2
     --- stderr
-    error: the argument '--checksums <FILE>' cannot be used with '--quick'
+    error: --quick reads no tensor data, and --checksums asks for hashes of it; leave one out
 
-    Usage: gristmill check --checksums <FILE> <MODEL>
+    Usage: gristmill check [OPTIONS] <MODEL>
 
     For more information, try '--help'.
     ");

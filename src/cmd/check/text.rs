@@ -16,15 +16,11 @@ pub fn write(
     with_notes: bool,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let shown = |finding: &&Finding| with_notes || finding.severity > Severity::Note;
-    for finding in report.findings.iter().filter(shown) {
+    let (findings, unlisted) = shown(report, with_notes);
+    for finding in findings {
         write_finding(finding, out)?;
     }
-    let has_shown = |code: &str| {
-        let mut listed = report.findings.iter().filter(shown);
-        listed.any(|finding| finding.code == code)
-    };
-    for (code, n) in report.unlisted.iter().filter(|(code, _)| has_shown(code)) {
+    for (code, n) in unlisted {
         writeln!(out, "and {n} more of {code}\n")?;
     }
     if with_notes {
@@ -62,6 +58,15 @@ pub fn write(
     ];
     let path = model.to_string_lossy();
     writeln!(out, "{}: {}", printable(&path), counts.join(", "))
+}
+
+/// The findings to show, and the codes of which there are more.
+fn shown(report: &Report, with_notes: bool) -> (Vec<&Finding>, Vec<(&'static str, usize)>) {
+    let is_shown = |finding: &&Finding| with_notes || finding.severity > Severity::Note;
+    let findings: Vec<&Finding> = report.findings.iter().filter(is_shown).collect();
+    let mut unlisted = report.unlisted.clone();
+    unlisted.retain(|(code, _)| findings.iter().any(|finding| finding.code == *code));
+    (findings, unlisted)
 }
 
 /// Groups that were not run, by the reason.
@@ -104,8 +109,9 @@ fn write_finding(finding: &Finding, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The report as one JSON object.
-pub fn document(model: &Path, report: &Report) -> Json {
+/// The report as one JSON object; notes are counted also where they are left out.
+pub fn document(model: &Path, report: &Report, with_notes: bool) -> Json {
+    let (findings, unlisted) = shown(report, with_notes);
     let named = |pairs: &[(&'static str, usize)]| -> Json {
         pairs
             .iter()
@@ -123,8 +129,8 @@ pub fn document(model: &Path, report: &Report) -> Json {
         "errors": report.count(Severity::Error),
         "warnings": report.count(Severity::Warning),
         "notes": report.count(Severity::Note),
-        "findings": report.findings,
-        "unlisted": named(&report.unlisted),
+        "findings": findings,
+        "unlisted": named(&unlisted),
         "skipped": skipped,
         "engines": report.verdicts,
         "review": report.review.answers,

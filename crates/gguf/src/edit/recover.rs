@@ -37,9 +37,9 @@ pub enum Recovered {
 impl std::fmt::Display for Recovery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let did = match self.state {
-            Recovered::Untouched => "had not begun; the file is as it was",
+            Recovered::Untouched => "was cut short before it began; the file is as it was",
             Recovered::Restored => "was cut short; the file is again as it was",
-            Recovered::Complete => "was complete, and holds",
+            Recovered::Complete => "was cut short when it was done; the file holds the edit",
         };
         write!(f, "{}: its last edit {did}", self.path.display())
     }

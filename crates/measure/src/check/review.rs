@@ -161,7 +161,8 @@ fn complete(findings: &Findings, skipped: &[(&'static str, &'static str)]) -> (b
             format!("nothing is missing that its own directory counts{rest}"),
         )
     } else {
-        (true, format!("no: {n_errors} errors{rest}"))
+        let errors = if n_errors == 1 { "error" } else { "errors" };
+        (true, format!("no: {n_errors} {errors}{rest}"))
     }
 }
 
