@@ -1,20 +1,32 @@
 //! Metadata values as JSON.
 
 use gristmill_gguf::{Array, Value, escape_invalid};
-use serde::ser::{Serialize, Serializer};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Value as Json, json};
 
 /// A value for a report: arrays by their length and first elements.
-pub fn shown(value: &Value, n_items: usize) -> Json {
-    match value {
-        Value::Array(array) => json!({
-            "type": "ARRAY",
-            "element_type": array.element_type().name(),
-            "length": array.len(),
-            "preview": Items(array, n_items),
-        }),
-        scalar => json!({ "type": scalar.value_type().name(), "value": Raw(scalar) }),
+pub struct Shown<'a>(pub &'a Value, pub usize);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Shown(value, n_items) = *self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", value.value_type().name())?;
+        match value {
+            Value::Array(array) => {
+                map.serialize_entry("element_type", array.element_type().name())?;
+                map.serialize_entry("length", &array.len())?;
+                map.serialize_entry("preview", &Items(array, n_items))?;
+            }
+            scalar => map.serialize_entry("value", &Raw(scalar))?,
+        }
+        map.end()
     }
+}
+
+/// The same as a value of its own.
+pub fn shown(value: &Value, n_items: usize) -> Json {
+    json!(Shown(value, n_items))
 }
 
 /// The first elements of an array, without a value of its own for each.
@@ -70,8 +82,10 @@ impl Serialize for Raw<'_> {
 }
 
 /// JSON has no infinities and no NaN: those become strings, so that they are not lost.
-enum Float {
+pub enum Float {
+    /// Of 32 bits.
     Single(f32),
+    /// Of 64 bits.
     Double(f64),
 }
 

@@ -1,20 +1,20 @@
 //! `diff`: what differs between two models.
 
-use std::io::Write;
+mod json;
+
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use gristmill_gguf::{
     ArrayDiff, DataDiff, Diff as Difference, DiffOptions, EntryChange, OrderDiff, Shape,
-    TensorChange, Value, ValueDiff, diff,
+    TensorChange, Value, ValueChange, ValueDiff, diff,
 };
-use serde_json::{Map, Value as Json, json};
 
 use super::{Invocation, Run};
 use crate::display::printable;
 use crate::failure::{self, Exit};
 use crate::numbers::{self, Threads};
 use crate::progress::ByteBar;
-use crate::value_json::shown;
 use crate::value_text::{self, Extent};
 
 /// How much of a value is shown.
@@ -89,13 +89,13 @@ impl Run for Diff {
 }
 
 fn show(found: &Difference, metadata_only: bool, as_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     if as_json {
-        writeln!(out, "{:#}", to_json(found))?;
-        Ok(())
+        json::write(found, &mut out)?;
     } else {
-        print(found, metadata_only, &mut out)
+        print(found, metadata_only, &mut out)?;
     }
+    Ok(out.flush()?)
 }
 
 fn print(found: &Difference, metadata_only: bool, out: &mut impl Write) -> anyhow::Result<()> {
@@ -153,7 +153,7 @@ fn print_order(what: &str, order: Option<&OrderDiff>, out: &mut impl Write) -> a
     if let Some(OrderDiff { index, a, b }) = order {
         writeln!(
             out,
-            "~ order of {what}: the common one number {index} is {} -> {}",
+            "~ order of {what}: of those in both, the first model has {} where the second has {} (number {index} from 0)",
             printable(a),
             printable(b)
         )?;
@@ -204,23 +204,25 @@ fn of_tensor(a: &Shape, b: &Shape, data: Option<&DataDiff>) -> String {
         None => text += ", values cannot be decoded",
         Some(ValueDiff { n_different: 0, .. }) => text += ", all values are equal",
         Some(values) => {
-            text += &format!(
-                ", {} values differ, most by {} at {:?}: {} -> {}",
-                values.n_different,
-                number(values.largest),
-                values.place,
-                number(values.a),
-                number(values.b)
-            );
-            if values.n_not_finite > 0 {
+            text += &format!(", {} values differ", values.n_different);
+            if let Some(most) = &values.largest {
+                text += &format!(", most by {} {}", number(most.difference()), of_value(most));
+            }
+            if let Some(first) = &values.first_not_finite {
                 text += &format!(
-                    ", {} are NaN or infinite in one of the two",
-                    values.n_not_finite
+                    ", {} are NaN or infinite in one of the two, the first {}",
+                    values.n_not_finite,
+                    of_value(first)
                 );
             }
         }
     }
     text
+}
+
+fn of_value(change: &ValueChange) -> String {
+    let ValueChange { place, a, b, .. } = change;
+    format!("at {place:?}: {} -> {}", number(*a), number(*b))
 }
 
 /// A number with no more digits than it has: most are f32.
@@ -231,84 +233,4 @@ fn number(value: f64) -> String {
     } else {
         format!("{value:?}")
     }
-}
-
-fn to_json(found: &Difference) -> Json {
-    let entries = found.entries.iter().map(|entry| {
-        let change = match &entry.change {
-            EntryChange::Added(value) => json!({ "change": "added", "b": value_json(value) }),
-            EntryChange::Removed(value) => json!({ "change": "removed", "a": value_json(value) }),
-            EntryChange::Changed { a, b } => {
-                json!({ "change": "changed", "a": value_json(a), "b": value_json(b) })
-            }
-            EntryChange::Array(array) => json!({
-                "change": "array",
-                "length_a": array.len_a,
-                "length_b": array.len_b,
-                "first": array.first,
-                "first_a": array.a.as_ref().map(value_json),
-                "first_b": array.b.as_ref().map(value_json),
-                "n_different": array.n_different,
-            }),
-        };
-        named("key", &entry.key, change)
-    });
-    let tensors = found.tensors.iter().map(|tensor| {
-        let change = match &tensor.change {
-            TensorChange::Added(shape) => json!({ "change": "added", "b": shape_json(shape) }),
-            TensorChange::Removed(shape) => json!({ "change": "removed", "a": shape_json(shape) }),
-            TensorChange::Changed { a, b, data } => json!({
-                "change": "changed",
-                "a": shape_json(a),
-                "b": shape_json(b),
-                "n_bytes_different": data.as_ref().and_then(|data| data.n_bytes),
-                "values": data.as_ref().and_then(|data| data.values.as_ref()).map(values_json),
-            }),
-        };
-        named("name", &tensor.name, change)
-    });
-    let order = |order: &Option<OrderDiff>| {
-        order
-            .as_ref()
-            .map(|order| json!({ "index": order.index, "a": order.a, "b": order.b }))
-    };
-    json!({
-        "equal": found.is_equal(),
-        "metadata": entries.collect::<Vec<_>>(),
-        "metadata_order": order(&found.entry_order),
-        "n_equal_entries": found.n_equal_entries,
-        "tensors": tensors.collect::<Vec<_>>(),
-        "tensor_order": order(&found.tensor_order),
-        "n_equal_tensors": found.n_equal_tensors,
-    })
-}
-
-/// An object that begins with its name.
-fn named(key: &str, name: &str, rest: Json) -> Json {
-    let mut object = Map::new();
-    object.insert(key.to_owned(), json!(name));
-    if let Json::Object(mut rest) = rest {
-        object.append(&mut rest);
-    }
-    Json::Object(object)
-}
-
-fn value_json(value: &Value) -> Json {
-    shown(value, EXTENT.n_items)
-}
-
-fn shape_json(shape: &Shape) -> Json {
-    json!({ "type": shape.ty.name(), "dims": shape.dims })
-}
-
-fn values_json(values: &ValueDiff) -> Json {
-    json!({
-        "largest": values.largest,
-        "index": values.index,
-        "place": values.place,
-        "a": values.a,
-        "b": values.b,
-        "n_different": values.n_different,
-        "n_not_finite": values.n_not_finite,
-    })
 }

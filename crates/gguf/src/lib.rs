@@ -174,7 +174,7 @@ pub use copy::{Event, Progress};
 pub use cursor::Endian;
 pub use diff::{
     ArrayDiff, DataDiff, Diff, DiffOptions, EntryChange, EntryDiff, OrderDiff, Shape, TensorChange,
-    TensorDiff, ValueDiff, diff,
+    TensorDiff, ValueChange, ValueDiff, diff,
 };
 pub use directory::{TensorInfo, tensor_bytes};
 pub use endian::{EndianOptions, EndianReport, convert_endian};
@@ -182,8 +182,8 @@ pub use error::{Error, Result};
 pub use file::{File, Survey};
 pub use file_type::FileType;
 pub use hash::{
-    FILE_SHA256, FileHash, HashKind, HashOptions, HashReport, Manifest, Outcome, TensorHash, hash,
-    sha256_of_file,
+    FILE_SHA256, FileHash, HashKind, HashOptions, HashReport, Manifest, Outcome, RenamedManifest,
+    TensorHash, hash, sha256_of_file,
 };
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm, LegacyLoss};
 pub use kind::Kind;

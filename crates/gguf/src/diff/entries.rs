@@ -3,7 +3,6 @@
 use crate::cursor::Endian;
 use crate::encode;
 use crate::metadata::Metadata;
-use crate::shards;
 use crate::value::{Array, Value};
 
 /// An entry that differs.
@@ -50,15 +49,18 @@ pub struct ArrayDiff {
     pub n_different: usize,
 }
 
-/// The entries that differ, and how many are equal.
-pub(super) fn compare(a: &Metadata, b: &Metadata, of_sets: bool) -> (Vec<EntryDiff>, usize) {
-    let counts = |key: &str| !(of_sets && shards::is_shard_key(key));
+/// The entries that differ, and how many are equal, of those whose key `counts`.
+pub(super) fn compare(
+    a: &Metadata,
+    b: &Metadata,
+    counts: &impl Fn(&str) -> bool,
+) -> (Vec<EntryDiff>, usize) {
     let mut diffs = Vec::new();
     let mut n_equal = 0;
     for (key, old) in a.iter().filter(|(key, _)| counts(key)) {
         let change = match b.get(key) {
             None => EntryChange::Removed(old.clone()),
-            Some(new) if bits(old) == bits(new) => {
+            Some(new) if encode::is_same(old, new) => {
                 n_equal += 1;
                 continue;
             }

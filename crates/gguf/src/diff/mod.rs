@@ -13,13 +13,14 @@ use gristmill_quant::TensorType;
 
 use crate::copy::{Event, Progress};
 use crate::directory::TensorInfo;
+use crate::edit::RESERVED_KEY;
 use crate::error::Result;
 use crate::file::File;
 use crate::model::Model;
 use crate::parallel;
 
 pub use entries::{ArrayDiff, EntryChange, EntryDiff};
-pub use values::{DataDiff, ValueDiff};
+pub use values::{DataDiff, ValueChange, ValueDiff};
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -117,18 +118,14 @@ pub fn diff(options: &DiffOptions, progress: Progress<'_>) -> Result<Diff> {
         Model::open_stored(&options.a)?,
         Model::open_stored(&options.b)?,
     );
-    // What tells shards apart says nothing of the model; of two single files it counts.
-    let whole = |model: &Model| model.shards().len() > 1;
-    let (entries, n_equal_entries) =
-        entries::compare(a.metadata(), b.metadata(), whole(&a) || whole(&b));
-    let counts = |key: &&str| !((whole(&a) || whole(&b)) && crate::shards::is_shard_key(key));
-    let keys = |model: &Model| -> Vec<String> {
-        let keys = model.metadata().iter().map(|(key, _)| key);
-        keys.filter(counts).map(str::to_owned).collect()
-    };
+    // Room for later edits says nothing of the model, nor does what tells shards apart; of two single files that counts.
+    let of_sets = [&a, &b].iter().any(|model| model.shards().len() > 1);
+    let counts = |key: &str| key != RESERVED_KEY && !(of_sets && crate::shards::is_shard_key(key));
+    let (entries, n_equal_entries) = entries::compare(a.metadata(), b.metadata(), &counts);
+    let keys = |model| keys(model, &counts);
     let mut diff = Diff {
         entries,
-        entry_order: order(&keys(&a), &keys(&b)),
+        entry_order: order(keys(&a), keys(&b)),
         n_equal_entries,
         tensors: Vec::new(),
         tensor_order: None,
@@ -214,13 +211,7 @@ fn compare_tensors(
         name: tensor.info.name.clone(),
         change: TensorChange::Added(shape(tensor.info)),
     }));
-    let names = |tensors: &[Stored<'_>]| -> Vec<String> {
-        tensors
-            .iter()
-            .map(|tensor| tensor.info.name.clone())
-            .collect()
-    };
-    diff.tensor_order = order(&names(&ours), &names(&theirs));
+    diff.tensor_order = order(names(&ours), names(&theirs));
     Ok(())
 }
 
@@ -231,17 +222,27 @@ fn shape(info: &TensorInfo) -> Shape {
     }
 }
 
+fn keys<'a>(model: &'a Model, counts: &impl Fn(&str) -> bool) -> Vec<&'a str> {
+    let keys = model.metadata().iter().map(|(key, _)| key);
+    keys.filter(|key| counts(key)).collect()
+}
+
+fn names<'a>(tensors: &[Stored<'a>]) -> Vec<&'a str> {
+    let names = tensors.iter().map(|tensor| tensor.info.name.as_str());
+    names.collect()
+}
+
 /// Where the order of what both have parts.
-fn order(a: &[String], b: &[String]) -> Option<OrderDiff> {
-    let (in_a, in_b): (HashSet<&String>, HashSet<&String>) =
-        (a.iter().collect(), b.iter().collect());
-    let a = a.iter().filter(|name| in_b.contains(name));
-    let b = b.iter().filter(|name| in_a.contains(name));
+fn order(a: Vec<&str>, b: Vec<&str>) -> Option<OrderDiff> {
+    let in_a: HashSet<&str> = a.iter().copied().collect();
+    let in_b: HashSet<&str> = b.iter().copied().collect();
+    let a = a.into_iter().filter(|name| in_b.contains(name));
+    let b = b.into_iter().filter(|name| in_a.contains(name));
     let mut pairs = a.zip(b).enumerate();
     let (index, (a, b)) = pairs.find(|(_, (a, b))| a != b)?;
     Some(OrderDiff {
         index,
-        a: a.clone(),
-        b: b.clone(),
+        a: a.to_owned(),
+        b: b.to_owned(),
     })
 }

@@ -25,20 +25,34 @@ pub struct DataDiff {
 /// How the values of two tensors differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueDiff {
-    /// The largest absolute difference; 0 where the values are equal.
-    pub largest: f64,
-    /// Where it is first found: the index of the element, counted over all dimensions.
-    pub index: u64,
-    /// The same by dimension, the contiguous one first.
-    pub place: Vec<u64>,
-    /// The old value there.
-    pub a: f64,
-    /// The new value there.
-    pub b: f64,
+    /// The largest absolute difference of two numbers, where it is first found; absent where no two numbers differ.
+    pub largest: Option<ValueChange>,
+    /// The first element that is NaN or infinite in one of them and something else in the other.
+    pub first_not_finite: Option<ValueChange>,
     /// Elements whose values differ.
     pub n_different: u64,
     /// Elements that are NaN or infinite in one of them and something else in the other.
     pub n_not_finite: u64,
+}
+
+/// An element whose values differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueChange {
+    /// The index of the element, counted over all dimensions.
+    pub index: u64,
+    /// The same by dimension, the contiguous one first.
+    pub place: Vec<u64>,
+    /// The old value.
+    pub a: f64,
+    /// The new value.
+    pub b: f64,
+}
+
+impl ValueChange {
+    /// The absolute difference.
+    pub fn difference(&self) -> f64 {
+        (self.a - self.b).abs()
+    }
 }
 
 /// Some elements of a pair.
@@ -56,8 +70,28 @@ struct Found {
     n_bytes: u64,
     n_different: u64,
     n_not_finite: u64,
-    /// Difference, element, old and new value.
-    largest: Option<(f64, u64, f64, f64)>,
+    largest: Option<Element>,
+    first_not_finite: Option<Element>,
+}
+
+/// An element's index, old and new value.
+#[derive(Clone, Copy)]
+struct Element(u64, f64, f64);
+
+impl Element {
+    fn difference(self) -> f64 {
+        (self.1 - self.2).abs()
+    }
+
+    fn in_dims(self, dims: &[u64]) -> ValueChange {
+        let Element(index, a, b) = self;
+        ValueChange {
+            index,
+            place: place(index, dims),
+            a,
+            b,
+        }
+    }
 }
 
 /// How the content of each pair differs, of which nothing is said where it is equal. The tensors of a pair have the same
@@ -154,29 +188,30 @@ impl Found {
                 continue;
             }
             self.n_different += 1;
-            let difference = (a - b).abs();
-            if !difference.is_finite() {
+            let element = Element(index, a, b);
+            if !a.is_finite() || !b.is_finite() {
                 self.n_not_finite += 1;
-            } else if self
-                .largest
-                .is_none_or(|(largest, ..)| difference > largest)
-            {
-                self.largest = Some((difference, index, a, b));
+                self.first_not_finite.get_or_insert(element);
+            } else if self.is_largest(element) {
+                self.largest = Some(element);
             }
         }
     }
 
+    fn is_largest(&self, element: Element) -> bool {
+        self.largest
+            .is_none_or(|largest| element.difference() > largest.difference())
+    }
+
     /// Together with what was found further on.
     fn and(self, later: Found) -> Found {
-        let largest = match (self.largest, later.largest) {
-            (Some(one), Some(other)) if other.0 > one.0 => Some(other),
-            (one, other) => one.or(other),
-        };
+        let larger = later.largest.filter(|&element| self.is_largest(element));
         Found {
             n_bytes: self.n_bytes + later.n_bytes,
             n_different: self.n_different + later.n_different,
             n_not_finite: self.n_not_finite + later.n_not_finite,
-            largest,
+            largest: larger.or(self.largest),
+            first_not_finite: self.first_not_finite.or(later.first_not_finite),
         }
     }
 
@@ -186,13 +221,10 @@ impl Found {
             return None;
         }
         let decodes = |ty| values(ty, &[]).is_some();
-        let (largest, index, old, new) = self.largest.unwrap_or_default();
+        let in_dims = |element: Element| element.in_dims(&a.dims);
         let values = ValueDiff {
-            largest,
-            index,
-            place: place(index, &a.dims),
-            a: old,
-            b: new,
+            largest: self.largest.map(in_dims),
+            first_not_finite: self.first_not_finite.map(in_dims),
             n_different: self.n_different,
             n_not_finite: self.n_not_finite,
         };

@@ -209,6 +209,21 @@ impl Manifest {
         nearest.map(|line| part(&self.text, &line.hash))
     }
 
+    /// Kind, name and hash of every line.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        self.lines.iter().map(|line| {
+            let kind = match line.kind {
+                Kind::File => FILE_SHA256,
+                Kind::Data(place) => HashKind::ALL[place].name(),
+            };
+            (
+                kind,
+                part(&self.text, &line.name),
+                part(&self.text, &line.hash),
+            )
+        })
+    }
+
     /// What the list says of a hash; see [`Manifest::hash`].
     pub fn outcome(&self, kind: &str, name: &str, hash: &str) -> Outcome {
         match self.hash(kind, name) {

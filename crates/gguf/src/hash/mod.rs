@@ -5,6 +5,7 @@
 
 mod hasher;
 mod manifest;
+mod renamed;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ use hasher::Hasher;
 pub(crate) use hasher::hexadecimal;
 pub use hasher::{HashKind, sha256_of_file};
 pub use manifest::{FILE_SHA256, Manifest, Outcome};
+pub use renamed::RenamedManifest;
 
 /// What to hash.
 #[derive(Clone, Debug)]

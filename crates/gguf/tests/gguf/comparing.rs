@@ -263,9 +263,10 @@ fn every_kind_of_difference_is_found() {
         other => panic!("{other:?}"),
     };
     let values = data(0).unwrap().values.unwrap();
-    assert_eq!((values.largest, values.index), (2.5, 33));
-    assert_eq!(values.place, [1, 2]);
-    assert_eq!((values.a, values.b), (33.0, 35.5));
+    let largest = values.largest.unwrap();
+    assert_eq!((largest.difference(), largest.index), (2.5, 33));
+    assert_eq!(largest.place, [1, 2]);
+    assert_eq!((largest.a, largest.b), (33.0, 35.5));
     assert_eq!((values.n_different, values.n_not_finite), (3, 1));
     // Another type with the same values, and another shape, of which the content is not compared.
     let types = data(1).unwrap();
@@ -313,8 +314,9 @@ fn differences_do_not_depend_on_threads() {
             panic!("{found:?}");
         };
         let values = data.values.as_ref().unwrap();
+        let largest = values.largest.as_ref().unwrap();
         assert_eq!(
-            (values.largest, values.index, values.n_different),
+            (largest.difference(), largest.index, values.n_different),
             (2.0, 5, 3)
         );
         // 1.0 and 3.0 differ in two bytes.
