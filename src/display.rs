@@ -49,6 +49,12 @@ pub fn width(text: &str) -> usize {
 
 pub use gristmill_convert::done;
 
+/// How many there are of something, as in "1 tensor" and "2 tensors".
+pub fn counted(n: usize, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{plural}")
+}
+
 /// A size in binary units; the exact number below a KiB.
 pub fn size(bytes: u64) -> String {
     let units = [

@@ -6,7 +6,8 @@ mod text;
 
 use std::io::{self, IsTerminal as _, Write};
 
-use gristmill_gguf::{File, Metadata, Model, same_file};
+use gristmill_gguf::edit::RESERVED_KEY;
+use gristmill_gguf::{File, Model, Value, same_file};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
@@ -28,20 +29,20 @@ pub struct Inspect {
     /// Leave the list of tensors out of --json and --markdown
     #[arg(long)]
     no_tensors: bool,
-    /// Print everything as one JSON object
-    #[arg(long, group = "form")]
+    /// Print everything as one JSON object; with --get, that value as JSON
+    #[arg(long)]
     json: bool,
     /// Print everything as Markdown tables
-    #[arg(long, group = "form")]
+    #[arg(long, group = "form", conflicts_with = "json")]
     markdown: bool,
     /// Print the value of one key and nothing else: a string as it stands in the file, an array as JSON
     #[arg(long, value_name = "KEY", group = "form")]
     get: Option<String>,
     /// Print where the tensor data begins, in bytes from the start of the file, and nothing else
-    #[arg(long, group = "form")]
+    #[arg(long, group = "form", conflicts_with = "json")]
     data_offset: bool,
     /// Print the alignment of the tensor data and nothing else
-    #[arg(long, group = "form")]
+    #[arg(long, group = "form", conflicts_with = "json")]
     data_alignment: bool,
     /// Cut nothing: all entries, all tensors, whole strings, all elements of arrays
     #[arg(long, alias = "json-array", conflicts_with_all = ["metadata_limit", "tensor_limit", "preview"])]
@@ -93,7 +94,7 @@ impl Run for Inspect {
         let extent = self.extent(&model);
         let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
         if let Some(key) = &self.get {
-            get(model.metadata(), key, &mut out)?;
+            get(&model, key, self.json, &mut out)?;
         } else if self.data_offset {
             writeln!(out, "{}", file.data_offset())?;
         } else if self.data_alignment {
@@ -152,11 +153,11 @@ impl Inspect {
 
 /// Prints the value of a key: a string byte for byte, so that it can go into a file. On a terminal it is made safe
 /// and ends with a line break.
-fn get(metadata: &Metadata, key: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    let Some(found) = metadata.get(key) else {
-        return Err(unknown_key(metadata, key));
+fn get(model: &Model, key: &str, as_json: bool, out: &mut impl Write) -> anyhow::Result<()> {
+    let Some(found) = model.metadata().get(key) else {
+        return Err(unknown_key(model, key));
     };
-    match found.as_text() {
+    match found.as_text().filter(|_| !as_json) {
         Some(text) if io::stdout().is_terminal() => {
             for line in text.to_str_escaped().split('\n') {
                 writeln!(out, "{}", crate::display::printable(line))?;
@@ -171,9 +172,10 @@ fn get(metadata: &Metadata, key: &str, out: &mut impl Write) -> anyhow::Result<(
     Ok(())
 }
 
-fn unknown_key(metadata: &Metadata, key: &str) -> anyhow::Error {
+fn unknown_key(model: &Model, key: &str) -> anyhow::Error {
     let last = key.rsplit('.').next().unwrap_or(key);
-    let near: Vec<&str> = metadata
+    let near: Vec<&str> = model
+        .metadata()
         .iter()
         .map(|(known, _)| known)
         .filter(|known| known.ends_with(last) || last.is_empty() || known.contains(last))
@@ -184,7 +186,21 @@ fn unknown_key(metadata: &Metadata, key: &str) -> anyhow::Error {
     } else {
         format!("it has {}; `--metadata` lists all", near.join(", "))
     };
-    anyhow::anyhow!("the file has no key {key:?}").context(Hint::new(hint))
+    let path = model.path().display();
+    anyhow::anyhow!("{path}: has no key {key:?}").context(Hint::new(hint))
+}
+
+/// A value in one line. Room for later edits is spaces, which nobody wants to see.
+fn shown(key: &str, value: &Value, extent: Extent) -> String {
+    match value.as_text() {
+        Some(spaces) if key == RESERVED_KEY => {
+            format!(
+                "room for later edits of the metadata ({} bytes)",
+                spaces.len()
+            )
+        }
+        _ => value_text::show(value, extent.values),
+    }
 }
 
 fn dims(dims: &[u64]) -> String {

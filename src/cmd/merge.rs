@@ -3,10 +3,11 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use gristmill_gguf::{MergeOptions, merge};
+use clap::error::ErrorKind;
+use gristmill_gguf::{MergeOptions, MergeReport, merge};
 
 use super::{Invocation, Run};
-use crate::display;
+use crate::display::{self, counted};
 use crate::progress::ByteBar;
 
 /// Arguments of `merge`.
@@ -18,10 +19,13 @@ pub struct Merge {
     /// File to write
     #[arg(value_name = "OUT")]
     output: PathBuf,
+    /// The other shards, and the output, of somebody who names them all.
+    #[arg(hide = true)]
+    more: Vec<PathBuf>,
     /// Check the set and show what would be written, write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Delete the shards once the output is on the disk and was compared with them
+    /// Delete the shards once the output is on the disk and was compared with them; of links only the links
     #[arg(long)]
     delete_splits: bool,
     /// Replace an existing output; a file of the set is never replaced
@@ -36,6 +40,13 @@ impl Run for Merge {
         gristmill merge --dry-run model-00002-of-00003.gguf model.gguf";
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        if let [.., output] = self.more.as_slice() {
+            let (shard, output) = (self.input.display(), output.display());
+            let message = format!(
+                "one shard is enough, the others are found by their names: `gristmill merge {shard} {output}`"
+            );
+            return Err(clap::Error::raw(ErrorKind::TooManyValues, message).into());
+        }
         let options = MergeOptions {
             input: self.input,
             output: self.output,
@@ -44,21 +55,49 @@ impl Run for Merge {
             delete_shards: self.delete_splits,
             as_reference: false,
         };
-        let mut bar = ByteBar::new();
-        let report = merge(&options, &mut |event| bar.event(event))?;
-        drop(bar);
-        let done = display::done(report.dry_run);
-        writeln!(
-            std::io::stdout().lock(),
-            "{done} {}: {} tensors of {} files, {} bytes",
-            report.path.display(),
-            report.n_tensors,
-            report.shards.len(),
-            report.bytes
-        )?;
-        if options.delete_shards && !report.dry_run {
-            say!("deleted the {} files of the set", report.shards.len());
-        }
-        Ok(())
+        run(&options)
     }
+}
+
+/// Merges, and tells what was done.
+pub fn run(options: &MergeOptions) -> anyhow::Result<()> {
+    let mut bar = ByteBar::new();
+    let report = merge(options, &mut |event| bar.event(event))?;
+    drop(bar);
+    let done = display::done(report.dry_run);
+    writeln!(
+        std::io::stdout().lock(),
+        "{done} {}: {} of {} files, {} bytes",
+        report.path.display(),
+        counted(report.n_tensors, "tensor"),
+        report.shards.len(),
+        report.bytes
+    )?;
+    if options.delete_shards && !report.dry_run {
+        say!("deleted the {} files of the set", report.shards.len());
+        say_kept(&report);
+    }
+    Ok(())
+}
+
+/// Names in one line.
+const KEPT_SHOWN: usize = 10;
+
+/// Tells that deleted shards were links, and where the files are.
+pub fn say_kept(report: &MergeReport) {
+    let kept = &report.kept;
+    if kept.is_empty() {
+        return;
+    }
+    let names: Vec<String> = kept
+        .iter()
+        .take(KEPT_SHOWN)
+        .map(|path| display::printable(&path.to_string_lossy()).into_owned())
+        .collect();
+    let more = if kept.len() > KEPT_SHOWN { ", …" } else { "" };
+    say!(
+        "note: {} of them were links, and only the links are gone; kept are the files that they led to: {}{more}",
+        kept.len(),
+        names.join(", ")
+    );
 }

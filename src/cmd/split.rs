@@ -1,14 +1,15 @@
 //! `split`: one GGUF file becomes a set of shards; under the reference's name the way back as well.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gristmill_gguf::{
     MergeOptions, ShardLimits, SplitFile, SplitOptions, SplitReport, merge, shard_prefix, split,
 };
 
 use super::{Invocation, Run};
-use crate::display;
+use crate::display::{self, counted};
+use crate::failure::Hint;
 use crate::progress::ByteBar;
 use crate::sizes;
 
@@ -39,7 +40,7 @@ pub struct Split {
     /// Show the files that would be written, write nothing
     #[arg(long)]
     dry_run: bool,
-    /// With --merge: delete the shards once the output is on the disk and was compared with them
+    /// With --merge: delete the shards once the output is on the disk and was compared with them; of links only the links
     #[arg(long, requires = "merge")]
     delete_splits: bool,
     /// Replace existing files
@@ -58,9 +59,12 @@ impl Run for Split {
 
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
         if self.merge {
-            return self.run_merge();
+            return self.run_merge(invocation);
         }
         let as_reference = invocation.reference.is_some();
+        if !as_reference && self.output.is_dir() {
+            return Err(prefix_is_folder(&self.output));
+        }
         let options = SplitOptions {
             prefix: if as_reference {
                 self.output
@@ -92,7 +96,7 @@ impl Run for Split {
 }
 
 impl Split {
-    fn run_merge(self) -> anyhow::Result<()> {
+    fn run_merge(self, invocation: &Invocation) -> anyhow::Result<()> {
         let options = MergeOptions {
             input: self.input,
             output: self.output,
@@ -101,6 +105,9 @@ impl Split {
             delete_shards: self.delete_splits,
             as_reference: true,
         };
+        if invocation.reference.is_none() {
+            return super::merge::run(&options);
+        }
         say!(
             "gguf_merge: {} -> {}",
             options.input.display(),
@@ -113,6 +120,7 @@ impl Split {
             for shard in &report.shards {
                 say!("gguf_merge: deleted file {}", shard.display());
             }
+            super::merge::say_kept(&report);
         }
         say!(
             "gguf_merge: {} merged from {} split with {} tensors.",
@@ -122,6 +130,17 @@ impl Split {
         );
         Ok(())
     }
+}
+
+/// The files would lie beside the folder that was named, not in it.
+fn prefix_is_folder(prefix: &Path) -> anyhow::Error {
+    let (shown, inside) = (prefix.display(), prefix.join("model"));
+    anyhow::anyhow!("{shown}: is a folder, and files of a set are named after a prefix").context(
+        Hint::new(format!(
+            "give the folder and the beginning of the names, as in {}; or {shown}.gguf for {shown}-00001-of-0000N.gguf",
+            inside.display()
+        )),
+    )
 }
 
 fn print(report: &SplitReport) -> anyhow::Result<()> {
@@ -136,8 +155,9 @@ fn print(report: &SplitReport) -> anyhow::Result<()> {
         } = file;
         writeln!(
             out,
-            "{done} {}: {n_tensors} tensors, {bytes} bytes",
-            path.display()
+            "{done} {}: {}, {bytes} bytes",
+            path.display(),
+            counted(*n_tensors, "tensor")
         )?;
     }
     if !report.restores {

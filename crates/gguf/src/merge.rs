@@ -24,7 +24,7 @@ pub struct MergeOptions {
     pub dry_run: bool,
     /// Replace an existing output.
     pub force: bool,
-    /// Remove the shards, once the output is on the disk and was compared with them.
+    /// Remove the shards, once the output is on the disk and was compared with them; of links only the links.
     pub delete_shards: bool,
     /// Do as the reference where it differs: keep the entries of a shard, with `split.count` 0, and write no trailing
     /// dimensions of 1. Otherwise the output has no such entries, as before it was split.
@@ -44,6 +44,8 @@ pub struct MergeReport {
     pub bytes: u64,
     /// Whether nothing was written.
     pub dry_run: bool,
+    /// What deleted shards led to that were links: the files themselves, which are kept.
+    pub kept: Vec<PathBuf>,
 }
 
 /// Merges a set of shards, opened from any of them. The output appears whole or not at all.
@@ -61,12 +63,13 @@ pub fn merge(options: &MergeOptions, progress: Progress<'_>) -> Result<MergeRepo
         pad_head: options.as_reference,
         ..write_options(&model, options.force)
     };
-    let report = MergeReport {
+    let mut report = MergeReport {
         path: options.output.clone(),
         shards: write_options.inputs.clone(),
         n_tensors: tensors.len(),
         bytes: Writer::size_of(&options.output, &metadata, &tensors, &write_options)?,
         dry_run: options.dry_run,
+        kept: Vec::new(),
     };
     check_target(&options.output, &write_options)?;
     if options.dry_run {
@@ -80,7 +83,7 @@ pub fn merge(options: &MergeOptions, progress: Progress<'_>) -> Result<MergeRepo
     writer.finish()?;
     if options.delete_shards {
         same_data(&model, &options.output)?;
-        delete(&model)?;
+        report.kept = delete(&model)?;
     }
     Ok(report)
 }
@@ -141,13 +144,20 @@ fn same_data(model: &Model, output: &Path) -> Result<()> {
     })
 }
 
-/// Removes all it can; the first that stays is the error. A file that took a shard's name since stays.
-fn delete(model: &Model) -> Result<()> {
+/// Removes all it can; the first that stays is the error. A file that took a shard's name since stays. Of a link only the
+/// link goes, as other names may lead to its file (those of a download cache do); what it led to is returned.
+fn delete(model: &Model) -> Result<Vec<PathBuf>> {
     let delete = |shard: &File| {
         Source::of(shard)?;
         let path = shard.path();
-        std::fs::remove_file(path).map_err(|source| Error::io(path, "delete the shard", source))
+        let target = match path.is_symlink() {
+            true => path.canonicalize().ok(),
+            false => None,
+        };
+        std::fs::remove_file(path).map_err(|source| Error::io(path, "delete the shard", source))?;
+        Ok(target)
     };
-    let results: Vec<Result<()>> = model.shards().iter().map(delete).collect();
-    results.into_iter().collect()
+    let results: Vec<Result<Option<PathBuf>>> = model.shards().iter().map(delete).collect();
+    let targets: Vec<Option<PathBuf>> = results.into_iter().collect::<Result<_>>()?;
+    Ok(targets.into_iter().flatten().collect())
 }

@@ -214,18 +214,12 @@ fn number_of(file: &File, count: u64) -> Result<u64> {
             found: count,
         });
     }
-    if stored.checked_add(1) != Some(name.number) {
-        return Err(Error::ShardNumber {
-            path,
-            number: name.number,
-            found: stored,
-        });
-    }
+    check_number(file, name.number, stored, count)?;
     if name.number > count {
-        return Err(Error::ShardNumber {
+        return Err(Error::ShardBeyondCount {
             path,
             number: name.number,
-            found: stored,
+            count,
         });
     }
     Ok(name.number)
@@ -254,6 +248,29 @@ fn set_paths(file: &File, own: u64, count: u64) -> Result<Vec<PathBuf>> {
     })
 }
 
+/// Whether a shard's number by its name, from 1, is that of its metadata, from 0.
+fn check_number(file: &File, number: u64, stored: u64, count: u64) -> Result<()> {
+    let found = stored.saturating_add(1);
+    if found == number {
+        return Ok(());
+    }
+    Err(Error::ShardNumber {
+        path: file.path().to_owned(),
+        number,
+        found,
+        count,
+    })
+}
+
+/// The number of a file in its set, from 1 as in file names; 1 for a file that is no part of one.
+pub(crate) fn number_in_set(file: &File) -> u64 {
+    let get = |key| file.metadata().u64(key).ok().flatten();
+    match (get(COUNT), get(NUMBER)) {
+        (Some(2..), Some(stored)) => stored.saturating_add(1),
+        _ => 1,
+    }
+}
+
 /// Whether a file is what its place in the set says.
 fn check_member(shard: &File, number: u64, count: u64, first: Option<&File>) -> Result<()> {
     let path = || shard.path().to_owned();
@@ -265,14 +282,7 @@ fn check_member(shard: &File, number: u64, count: u64, first: Option<&File>) -> 
             found,
         });
     }
-    let found = required_key(shard, NUMBER)?;
-    if found.checked_add(1) != Some(number) {
-        return Err(Error::ShardNumber {
-            path: path(),
-            number,
-            found,
-        });
-    }
+    check_number(shard, number, required_key(shard, NUMBER)?, count)?;
     let Some(first) = first else { return Ok(()) };
     let mixed = |what: &str, expected, found| Error::ShardMixed {
         path: path(),

@@ -11,6 +11,7 @@ use crate::file_type::FileType;
 use crate::kind::Kind;
 use crate::metadata::Metadata;
 use crate::model::Model;
+use crate::shards;
 use crate::value::Value;
 
 /// The facts of a model. Text of the file is shown with invalid bytes escaped; what a file does not
@@ -60,6 +61,8 @@ pub struct Summary {
 /// One file of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardSummary {
+    /// Its number in the set, from 1 as in file names: files of the set may be missing.
+    pub number: u64,
     /// Where it is.
     pub path: PathBuf,
     /// Its size.
@@ -120,7 +123,7 @@ impl Summary {
             file_type: file_type.map(FileType::from_id),
             version: model.shards()[0].version(),
             endian: model.shards()[0].endian(),
-            shards: shards(model),
+            shards: shard_summaries(model),
             file_bytes: model.size(),
             data_bytes: model
                 .tensors()
@@ -142,6 +145,11 @@ impl Summary {
     /// The number of tensors.
     pub fn n_tensors(&self) -> usize {
         self.shards.iter().map(|shard| shard.n_tensors).sum()
+    }
+
+    /// The number in its set, from 1, of the shard at this place of [`Summary::shards`].
+    pub fn shard_number(&self, place: usize) -> u64 {
+        self.shards.get(place).map_or(1, |shard| shard.number)
     }
 
     /// Bits of tensor data per parameter, exact: blocks, norms and all; `None` without tensors.
@@ -198,8 +206,9 @@ fn n_tokens(metadata: &Metadata) -> Option<u64> {
         .map(|tokens| tokens.len() as u64)
 }
 
-fn shards(model: &Model) -> Vec<ShardSummary> {
+fn shard_summaries(model: &Model) -> Vec<ShardSummary> {
     let shard = |file: &crate::File| ShardSummary {
+        number: shards::number_in_set(file),
         path: file.path().to_owned(),
         bytes: file.size(),
         n_tensors: file.tensors().len(),

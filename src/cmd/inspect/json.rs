@@ -11,12 +11,19 @@ use crate::value_json::{Items, Raw};
 
 /// Writes the document and a line break.
 pub fn write(model: &Model, extent: Extent, out: &mut impl Write) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Document { model, extent })?;
+    let summary = &Summary::of(model);
+    let document = Document {
+        model,
+        summary,
+        extent,
+    };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
     Ok(writeln!(out)?)
 }
 
 struct Document<'a> {
     model: &'a Model,
+    summary: &'a Summary,
     extent: Extent,
 }
 
@@ -36,7 +43,7 @@ impl Serialize for Document<'_> {
         map.serialize_entry("alignment", &first.alignment())?;
         map.serialize_entry("directory_end", &first.directory_end())?;
         map.serialize_entry("tensor_data_offset", &first.data_offset())?;
-        map.serialize_entry("summary", &summary(&Summary::of(model)))?;
+        map.serialize_entry("summary", &summary(self.summary))?;
         map.serialize_entry("metadata", &Entries(self))?;
         map.serialize_entry("metadata_truncated", &(extent.n_entries < n_entries))?;
         map.serialize_entry("tensors", &Tensors(self))?;
@@ -98,11 +105,12 @@ struct Tensors<'a>(&'a Document<'a>);
 impl Serialize for Tensors<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let views = self.0.model.views().take(self.0.extent.n_tensors);
-        serializer.collect_seq(views.map(|view| tensor(&view)))
+        let summary = self.0.summary;
+        serializer.collect_seq(views.map(|view| tensor(&view, summary)))
     }
 }
 
-fn tensor(view: &TensorView) -> Json {
+fn tensor(view: &TensorView, summary: &Summary) -> Json {
     json!({
         "name": view.info.name,
         "dimensions": view.info.dims,
@@ -111,7 +119,7 @@ fn tensor(view: &TensorView) -> Json {
         "relative_offset": view.info.offset,
         "absolute_offset": view.offset,
         "bytes": view.info.bytes,
-        "shard": view.shard,
+        "shard": summary.shard_number(view.shard) - 1,
     })
 }
 
@@ -131,7 +139,7 @@ fn summary(summary: &Summary) -> Json {
         .map(|role| (role.role.clone(), json!(shares(&role.types))))
         .collect();
     let shards = summary.shards.iter().map(
-        |shard| json!({ "path": shard.path.to_string_lossy(), "file_size": shard.bytes, "tensors": shard.n_tensors }),
+        |shard| json!({ "shard": shard.number - 1, "path": shard.path.to_string_lossy(), "file_size": shard.bytes, "tensors": shard.n_tensors }),
     );
     json!({
         "kind": summary.kind.name(),

@@ -5,9 +5,8 @@ use std::io::{self, Write};
 use gristmill_gguf::{Model, Summary};
 
 use super::text::{facts, percent, types, weight};
-use super::{Extent, dims};
+use super::{Extent, dims, shown};
 use crate::display::{printable, size};
-use crate::value_text::show;
 
 /// Writes the document.
 pub fn write(model: &Model, extent: Extent, out: &mut impl Write) -> io::Result<()> {
@@ -21,7 +20,7 @@ pub fn write(model: &Model, extent: Extent, out: &mut impl Write) -> io::Result<
     }
     write_types(&summary, out)?;
     write_metadata(model, extent, out)?;
-    write_tensors(model, extent, out)
+    write_tensors(model, &summary, extent, out)
 }
 
 fn write_types(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
@@ -66,14 +65,19 @@ fn write_metadata(model: &Model, extent: Extent, out: &mut impl Write) -> io::Re
         let (key, ty, shown) = (
             code(key),
             value.type_name(),
-            code(&show(value, extent.values)),
+            code(&shown(key, value, extent)),
         );
         writeln!(out, "| {key} | {ty} | {shown} |")?;
     }
     Ok(())
 }
 
-fn write_tensors(model: &Model, extent: Extent, out: &mut impl Write) -> io::Result<()> {
+fn write_tensors(
+    model: &Model,
+    summary: &Summary,
+    extent: Extent,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let (n, n_shown) = (model.tensors().len(), extent.n_tensors);
     if n_shown == 0 {
         return Ok(());
@@ -97,7 +101,7 @@ fn write_tensors(model: &Model, extent: Extent, out: &mut impl Write) -> io::Res
     for view in model.views().take(n_shown) {
         let info = view.info;
         let shard = if with_shards {
-            format!("| {} ", view.shard + 1)
+            format!("| {} ", summary.shard_number(view.shard))
         } else {
             String::new()
         };

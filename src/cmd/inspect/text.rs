@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 use gristmill_gguf::{Model, Summary, TypeShare};
 
-use super::{Extent, dims};
+use super::{Extent, dims, shown};
 use crate::display::{count, cut, pad, printable, size, width};
-use crate::value_text::show;
 
 /// Characters of a text in the summary; a name may have megabytes.
 const TEXT_CHARS: usize = 200;
@@ -32,7 +31,7 @@ pub fn write(
         write_metadata(model, extent, out)?;
     }
     if with_tensors {
-        write_tensors(model, extent, out)?;
+        write_tensors(model, &summary, extent, out)?;
     }
     Ok(())
 }
@@ -111,7 +110,7 @@ fn recipe(summary: &Summary) -> String {
     let Some(file_type) = summary.file_type else {
         return "not given".to_owned();
     };
-    let label = file_type.label.unwrap_or("unknown");
+    let label = file_type.name.unwrap_or("unknown");
     let guessed = if file_type.guessed { "guessed, " } else { "" };
     format!("{label} ({guessed}general.file_type {})", file_type.id)
 }
@@ -186,10 +185,11 @@ fn write_shards(summary: &Summary, out: &mut impl Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\nshard                    size  tensors  file")?;
-    for (index, shard) in summary.shards.iter().enumerate() {
+    for shard in &summary.shards {
         let path = shard.path.to_string_lossy();
         let (bytes, n_tensors, path) = (size(shard.bytes), shard.n_tensors, printable(&path));
-        writeln!(out, "{:>5} {bytes:>22} {n_tensors:>8}  {path}", index + 1)?;
+        let number = shard.number;
+        writeln!(out, "{number:>5} {bytes:>22} {n_tensors:>8}  {path}")?;
     }
     Ok(())
 }
@@ -198,13 +198,19 @@ fn write_metadata(model: &Model, extent: Extent, out: &mut impl Write) -> io::Re
     let (n, n_shown) = (model.metadata().len(), extent.n_entries);
     writeln!(out, "\nmetadata ({n_shown} of {n} entries)")?;
     for (key, value) in model.metadata().iter().take(n_shown) {
+        let shown = shown(key, value, extent);
         let (ty, key) = (value.type_name(), printable(key));
-        writeln!(out, "  {ty:<16}  {key} = {}", show(value, extent.values))?;
+        writeln!(out, "  {ty:<16}  {key} = {shown}")?;
     }
     Ok(())
 }
 
-fn write_tensors(model: &Model, extent: Extent, out: &mut impl Write) -> io::Result<()> {
+fn write_tensors(
+    model: &Model,
+    summary: &Summary,
+    extent: Extent,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let (n, n_shown) = (model.tensors().len(), extent.n_tensors);
     writeln!(
         out,
@@ -213,7 +219,7 @@ fn write_tensors(model: &Model, extent: Extent, out: &mut impl Write) -> io::Res
     for view in model.views().take(n_shown) {
         let dims = dims(&view.info.dims);
         let (ty, name) = (view.info.ty.name(), printable(&view.info.name));
-        let (shard, offset) = (view.shard + 1, view.offset);
+        let (shard, offset) = (summary.shard_number(view.shard), view.offset);
         writeln!(out, "  {ty:<8}  {dims:<20}  {shard}:{offset:<12}  {name}")?;
     }
     Ok(())

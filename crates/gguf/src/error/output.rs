@@ -109,7 +109,7 @@ macro_rules! output_errors {
             path: PathBuf,
             /// `tensors` or `bytes`.
             unit: &'static str,
-        } hint "allow at least one of them per file";
+        } hint "give a limit that a file can keep, as in `--split-max-tensors 128` or `--split-max-size 4G`, or leave it out";
         /// The first tensor is above the limit of bytes per file, which the reference refuses.
         #[error("{}: tensor {tensor:?} takes {bytes} bytes, so that with {limit} bytes per file the first one would have no tensors", .path.display())]
         FirstTensorTooLarge {

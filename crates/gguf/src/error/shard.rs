@@ -42,14 +42,26 @@ macro_rules! shard_errors {
             found: u64,
         } hint MIXED;
         /// A shard's `split.no` is not the number in its name; another one may have it.
-        #[error("{}: split.no is {found}, but this is shard {number} of its set, which counts from 0: {}", .path.display(), .number - 1)]
+        #[error("{}: is shard {found} of {count} by its metadata (split.no, which counts from 0), but its name says {number}", .path.display())]
         ShardNumber {
             /// The file.
             path: PathBuf,
             /// The number by its name, from 1.
             number: u64,
-            /// What its metadata says, from 0.
+            /// What its metadata says, from 1 too.
             found: u64,
+            /// How many the set has.
+            count: u64,
+        } hint "a shard was renamed, or copied over another one: give each its own name back, and fetch those that are lost";
+        /// Name and `split.no` agree on a number that a set of this size does not have.
+        #[error("{}: is shard {number} by its name and metadata, but its set has {count} (split.count)", .path.display())]
+        ShardBeyondCount {
+            /// The file.
+            path: PathBuf,
+            /// The number, from 1.
+            number: u64,
+            /// How many the set has.
+            count: u64,
         } hint MIXED;
         /// A tensor is in two shards.
         #[error("{}: tensor {tensor:?} is in {} too", .path.display(), .other.display())]

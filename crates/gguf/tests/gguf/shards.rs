@@ -130,12 +130,12 @@ fn b18_a_number_twice() {
     check(
         &set.error(0),
         &set.path(2),
-        "split.no is 1, but this is shard 3 of its set, which counts from 0: 2",
+        "is shard 2 of 3 by its metadata (split.no, which counts from 0), but its name says 3",
     );
     check(
         &set.error(2),
         &set.path(2),
-        "split.no is 1, but this is shard 3",
+        "is shard 2 of 3 by its metadata",
     );
 }
 

@@ -322,7 +322,7 @@ fn b18_gaps_strangers_and_repeated_parts_are_refused() {
     std::fs::remove_file(&shards[2].path).unwrap();
     refused("1 cannot be found: s-00003-of-00003.gguf");
     std::fs::copy(&shards[1].path, &shards[2].path).unwrap();
-    refused("s-00003-of-00003.gguf: split.no is 1, but this is shard 3");
+    refused("s-00003-of-00003.gguf: is shard 2 of 3 by its metadata");
     std::fs::copy(&strangers[2].path, &shards[2].path).unwrap();
     refused("s-00003-of-00003.gguf: split.tensors.count is 4, but the first shard has 3");
     std::fs::write(&shards[2].path, third).unwrap();

@@ -171,12 +171,22 @@ fn lone() -> Vec<Row> {
     let without_number = Bytes::new().entry_u16("split.count", 3).build();
     let text = Bytes::new().entry_string("split.count", b"3").build();
     let first = "m-00001-of-00003.gguf";
+    let fourth = Says {
+        number: 3,
+        ..says(3)
+    };
     vec![
         file(
             "RenamedShard",
             "a part under another name",
             "model.gguf",
             shard(&says(3)).build(),
+        ),
+        file(
+            "ShardBeyondCount",
+            "the fourth part of three",
+            "m-00004-of-00003.gguf",
+            shard(&fourth).build(),
         ),
         file("TooManyShards", "70,000 shards", first, wide),
         file(
