@@ -44,12 +44,13 @@ const FLAGS: &[(&str, &str)] = &[
 /// Rewrites the flags of an argument list; values (also those that look like flags) and everything after `--` stay.
 ///
 /// # Errors
-/// Wrong usage: a flag of the reference that the command does not have, or letters joined behind a single dash. The
+/// Wrong usage: flags of the reference that the command does not have, or letters joined behind a single dash. The
 /// reference joins none, so what looks like that is a flag of several letters, and is never taken apart.
 pub fn normalise(argv: &[OsString], parser: &clap::Command) -> Result<Vec<OsString>, clap::Error> {
     let mut parser = parser;
     let mut out: Vec<OsString> = Vec::with_capacity(argv.len());
     let mut values_left = 0;
+    let mut refused: Vec<String> = Vec::new();
     for (index, argument) in argv.iter().enumerate() {
         let text = argument.to_str();
         if index == 0 || values_left > 0 {
@@ -68,15 +69,26 @@ pub fn normalise(argv: &[OsString], parser: &clap::Command) -> Result<Vec<OsStri
         let flag = normalise_flag(text);
         if let Some(command) = parser.find_subcommand(&flag) {
             parser = command;
+        } else if parser.has_subcommands() && !text.starts_with('-') {
+            // A command that does not exist: the parser says so, whatever follows.
+            out.extend_from_slice(&argv[index..]);
+            break;
         }
-        check(parser, text, &flag)?;
+        refused.extend(refused_spelling(parser, text, &flag));
         values_left = n_values(parser, &flag);
         out.push(flag.into());
     }
-    Ok(out)
+    match refused.is_empty() {
+        true => Ok(out),
+        false => {
+            let message = reference_flags::refusal(parser, &refused);
+            Err(parser.clone().error(ErrorKind::UnknownArgument, message))
+        }
+    }
 }
 
-fn normalise_flag(text: &str) -> String {
+/// The form of a flag that the parser knows.
+pub fn normalise_flag(text: &str) -> String {
     if let Some(long) = text.strip_prefix("--") {
         let (name, value) = long.find('=').map_or((long, ""), |at| long.split_at(at));
         return format!("--{}{value}", name.replace('_', "-"));
@@ -88,26 +100,22 @@ fn normalise_flag(text: &str) -> String {
         .to_string()
 }
 
-/// Whether the parser may see a flag, which was typed as `text`. What it says better itself passes.
-fn check(parser: &clap::Command, text: &str, flag: &str) -> Result<(), clap::Error> {
+/// The spelling to name of a flag, typed as `text`, that the parser may not see. What it says better itself passes.
+fn refused_spelling(parser: &clap::Command, text: &str, flag: &str) -> Option<String> {
     let is_number = text.parse::<f64>().is_ok();
     if !text.starts_with('-') || text == "-" || is_number || find(parser, flag).is_some() {
-        return Ok(());
+        return None;
     }
     let name = flag.split_once('=').map_or(flag, |(name, _)| name);
     let (is_joined, spelling) = match text.strip_prefix("--") {
         Some(_) => (false, name),
         None => (text.chars().count() > 2, text),
     };
-    if !is_joined && !reference_flags::is_known(spelling) {
-        return Ok(());
-    }
-    let message = reference_flags::refusal(spelling);
-    Err(parser.clone().error(ErrorKind::UnknownArgument, message))
+    (is_joined || reference_flags::is_known(spelling)).then(|| spelling.to_owned())
 }
 
 /// The parser's argument that a flag, `--long`, `--long=value` or `-s`, stands for.
-fn find<'a>(parser: &'a clap::Command, flag: &str) -> Option<&'a clap::Arg> {
+pub fn find<'a>(parser: &'a clap::Command, flag: &str) -> Option<&'a clap::Arg> {
     let long = flag.strip_prefix("--");
     let long = long.map(|long| long.split_once('=').map_or(long, |(name, _)| name));
     let matches = |argument: &&clap::Arg| match long {

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write as _};
+use std::num::{IntErrorKind, ParseIntError};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::builder::StyledStr;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::display::printable;
 
@@ -77,7 +79,23 @@ pub fn print(error: &anyhow::Error) {
     }
     say!("error: {}", causes.join(": "));
     if let Some(hint) = hint {
-        say!("hint: {hint}");
+        say!("hint: {}", as_called(hint));
+    }
+}
+
+/// Under a reference's name: how a command is called elsewhere, and that name.
+static CALLED: OnceLock<(String, &str)> = OnceLock::new();
+
+/// Remedies name a command as it was called: by this name of the reference.
+pub fn call_by_reference(command: &str, name: &'static str) {
+    // It is set once, at the start.
+    let _ = CALLED.set((format!("gristmill {command}"), name));
+}
+
+fn as_called(hint: String) -> String {
+    match CALLED.get() {
+        Some((own, name)) => hint.replace(own, name),
+        None => hint,
     }
 }
 
@@ -90,17 +108,52 @@ pub fn print_usage(mut error: clap::Error) -> io::Result<()> {
     for (kind, value) in words {
         error.insert(kind, value);
     }
+    drop_far_suggestions(&mut error);
     // What a check of a value says is no part of the context.
-    let reason = std::error::Error::source(&error).map(ToString::to_string);
-    match reason.filter(|reason| matches!(printable(reason), Cow::Owned(_))) {
+    let source = std::error::Error::source(&error);
+    let reason = source.map(|source| (source.to_string(), in_words(source)));
+    match reason.filter(|(reason, words)| reason != words) {
         None => error.print(),
-        Some(reason) => {
+        Some((reason, words)) => {
             // The parser drops what steers a terminal, but keeps line breaks.
             let shown = StyledStr::from(&reason).to_string();
             let text = error.render().to_string();
-            let text = text.replace(&shown, &printable(&reason));
+            let text = text.replace(&shown, &words);
             io::stderr().write_all(text.as_bytes())
         }
+    }
+}
+
+/// Prints what a command can do, for somebody who gave it nothing.
+pub fn print_help(parser: &mut clap::Command) {
+    // Where that cannot be written, the exit code says enough.
+    let _ = write!(io::stderr(), "\n{}", parser.render_help());
+}
+
+/// Why a value is wrong, in words for people and safe to print.
+fn in_words(reason: &(dyn std::error::Error + 'static)) -> String {
+    match reason.downcast_ref().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => {
+            "the number is out of range".to_owned()
+        }
+        Some(_) => "it must be a whole number".to_owned(),
+        None => printable(&reason.to_string()).into_owned(),
+    }
+}
+
+/// The parser proposes flags as values, which nobody means, and commands that only sound a little like the word.
+fn drop_far_suggestions(error: &mut clap::Error) {
+    if error.kind() == ErrorKind::UnknownArgument {
+        error.remove(ContextKind::Suggested);
+    }
+    let initial = |value: Option<&ContextValue>| match value {
+        Some(ContextValue::String(text)) => text.chars().next(),
+        Some(ContextValue::Strings(texts)) => texts.first().and_then(|text| text.chars().next()),
+        _ => None,
+    };
+    let typed = initial(error.get(ContextKind::InvalidSubcommand));
+    if typed.is_some() && typed != initial(error.get(ContextKind::SuggestedSubcommand)) {
+        error.remove(ContextKind::SuggestedSubcommand);
     }
 }
 

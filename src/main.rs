@@ -26,12 +26,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use cmd::{COMMANDS, Command, Invocation};
 
 /// The exit code for wrong usage.
 const USAGE: u8 = 2;
-/// The same under a reference's name.
-const USAGE_OF_REFERENCE: u8 = 1;
 
 fn main() -> ExitCode {
     interrupt::install();
@@ -48,15 +47,35 @@ fn main() -> ExitCode {
     });
     match reference {
         Some((command, name)) => run_as_reference(command, name, &argv),
-        None if program.starts_with("llama-") => failure::report(
+        None if is_name_of_reference(&program) => failure::report(
             &anyhow::anyhow!("no command of gristmill stands for {program}").context(
-                failure::Hint::new(
-                    "`gristmill links DIR` makes a link for every reference name that has one",
-                ),
+                failure::Hint::new(match reference_name(&program) {
+                    Some(name) => format!("call it {name}, as llama.cpp does"),
+                    None => {
+                        "`gristmill links DIR` makes a link for every reference name that has one"
+                            .to_owned()
+                    }
+                }),
             ),
         ),
         None => run_as_gristmill(&argv),
     }
+}
+
+/// Whether a tool of the reference has, or once had, this name.
+fn is_name_of_reference(program: &str) -> bool {
+    ["llama-", "gguf-", "gguf_", "convert_"]
+        .iter()
+        .any(|start| program.starts_with(start))
+        || ["main", "server"].contains(&program)
+        || reference_name(program).is_some()
+}
+
+/// The name, known here, of a tool whose older name was this one: without `llama-`.
+fn reference_name(program: &str) -> Option<&'static str> {
+    let mut names = COMMANDS.iter().flat_map(|command| command.reference_names);
+    let name = names.find(|name| name.strip_prefix("llama-") == Some(program));
+    name.copied()
 }
 
 /// The name that the program was called by, without folder and `.exe`.
@@ -70,9 +89,11 @@ fn program_name(argv: &[OsString]) -> String {
 /// Called through a link: the whole argument list belongs to one command, and wrong usage exits with the
 /// reference's code.
 fn run_as_reference(command: &Command, name: &'static str, argv: &[OsString]) -> ExitCode {
-    let parser = command.parser(name);
+    failure::call_by_reference(command.name, name);
+    let mut parser = command.parser(name);
     let matches =
-        arguments::normalise(argv, &parser).and_then(|argv| parser.try_get_matches_from(argv));
+        arguments::normalise(argv, &parser).and_then(|argv| parser.try_get_matches_from_mut(argv));
+    let code = command.reference_usage_code;
     match matches {
         Ok(matches) => finish(
             (command.run)(
@@ -81,21 +102,30 @@ fn run_as_reference(command: &Command, name: &'static str, argv: &[OsString]) ->
                     reference: Some(name),
                 },
             ),
-            USAGE_OF_REFERENCE,
+            code,
         ),
         Err(error) => {
-            let is_wrong = error.use_stderr();
-            let code = usage(error, USAGE_OF_REFERENCE);
-            match is_wrong || code != ExitCode::SUCCESS {
-                true => code,
-                false => ExitCode::from(command.reference_help_code),
+            let kind = error.kind();
+            let code = usage(error, code);
+            match kind {
+                ErrorKind::DisplayHelp if code == ExitCode::SUCCESS => {
+                    ExitCode::from(command.reference_help_code)
+                }
+                // Called with nothing, the reference says what it can do.
+                ErrorKind::MissingRequiredArgument if argv.len() == 1 => {
+                    failure::print_help(&mut parser);
+                    code
+                }
+                _ => code,
             }
         }
     }
 }
 
 fn run_as_gristmill(argv: &[OsString]) -> ExitCode {
-    let parser = cmd::parser();
+    let mut parser = cmd::parser();
+    // So that the usage of a command begins with the program's name.
+    parser.build();
     let matches =
         arguments::normalise(argv, &parser).and_then(|argv| parser.try_get_matches_from(argv));
     match matches {

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub struct ModelPath {
     /// A GGUF file, or any shard of a set
-    #[arg(
-        long,
-        short,
-        value_name = "FILE",
-        required_unless_present = "model_word"
-    )]
+    #[arg(long, short, value_name = "FILE")]
     model: Option<PathBuf>,
     /// The same without the flag
-    #[arg(value_name = "MODEL", id = "model_word", conflicts_with = "model")]
+    #[arg(
+        value_name = "MODEL",
+        id = "model_word",
+        conflicts_with = "model",
+        required_unless_present = "model"
+    )]
     word: Option<PathBuf>,
 }
 

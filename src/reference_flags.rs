@@ -105,19 +105,90 @@ pub fn is_known(flag: &str) -> bool {
     KNOWN.split(' ').any(|known| known == flag)
 }
 
-/// What to say to a flag that a command does not have.
-pub fn refusal(flag: &str) -> String {
-    let shown = crate::display::printable(flag);
-    if DOWNLOADS.contains(&flag) {
-        return format!(
-            "'{shown}' asks for a download, and downloading is not supported: fetch the file and give its path"
-        );
+/// Why a command refuses a flag.
+#[derive(PartialEq, Eq)]
+enum Refusal {
+    /// It fetches files.
+    Download,
+    /// No command stands before it, and these have it.
+    NoCommand(Vec<&'static str>),
+    /// These other commands have it.
+    OfOthers(Vec<&'static str>),
+    /// The reference has it.
+    Unsupported,
+    /// Nobody has it.
+    Unknown,
+}
+
+impl Refusal {
+    fn of(parser: &clap::Command, flag: &str) -> Refusal {
+        if DOWNLOADS.contains(&flag) {
+            return Refusal::Download;
+        }
+        let others = crate::cmd::names_with(flag);
+        match (others.is_empty(), parser.has_subcommands()) {
+            (false, true) => Refusal::NoCommand(others),
+            (false, false) => Refusal::OfOthers(others),
+            (true, _) if is_known(flag) => Refusal::Unsupported,
+            (true, _) => Refusal::Unknown,
+        }
     }
-    match is_known(flag) {
-        true => format!("'{shown}' is a flag of the reference that is not supported here yet"),
-        false => format!(
-            "unexpected argument '{shown}' found: flags of one letter stand alone, their values apart"
+}
+
+/// What to say to flags that a command does not have: the first, and with it those that are refused for the same reason.
+pub fn refusal(parser: &clap::Command, flags: &[String]) -> String {
+    let Some(first) = flags.first().map(|flag| Refusal::of(parser, flag)) else {
+        return String::new();
+    };
+    let alike = flags
+        .iter()
+        .filter(|flag| Refusal::of(parser, flag) == first);
+    let mut names: Vec<String> = alike
+        .map(|flag| format!("'{}'", crate::display::printable(flag)))
+        .collect();
+    names.dedup();
+    let all = names.join(", ");
+    let one = names.len() == 1;
+    match first {
+        Refusal::Download if one => format!(
+            "{all} asks for a download, and downloading is not supported: fetch the file and give its path"
         ),
+        Refusal::Download => format!(
+            "{all} ask for a download, and downloading is not supported: fetch the file and give its path"
+        ),
+        Refusal::NoCommand(commands) => {
+            let command = commands.iter().find(|command| **command == "run");
+            let command = command.or(commands.first()).unwrap_or(&"run");
+            format!(
+                "a command is missing before {all}, as in `gristmill {command} {}`",
+                all.replace(['\'', ','], "")
+            )
+        }
+        Refusal::OfOthers(commands) => {
+            let commands = commands.join("`, `");
+            let (is, it) = if one {
+                ("is", "it is a flag")
+            } else {
+                ("are", "they are flags")
+            };
+            format!(
+                "{all} {is} not supported by `{}`; {it} of `{commands}`",
+                parser.get_name()
+            )
+        }
+        Refusal::Unsupported if one => {
+            format!("{all} is a flag of the reference that is not supported here yet; leave it out")
+        }
+        Refusal::Unsupported => {
+            format!(
+                "{all} are flags of the reference that are not supported here yet; leave them out"
+            )
+        }
+        Refusal::Unknown => {
+            format!(
+                "unexpected argument {all} found: flags of one letter stand alone, their values apart"
+            )
+        }
     }
 }
 
@@ -135,10 +206,28 @@ mod tests {
 
     #[test]
     fn refusals_tell_what_is_known() {
-        assert!(
-            refusal("-lv").ends_with("is a flag of the reference that is not supported here yet")
+        let program = crate::cmd::parser();
+        let says = |command: &str, flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+            refusal(program.find_subcommand(command).unwrap_or(&program), &flags)
+        };
+        assert_eq!(
+            says("run", &["-lv"]),
+            "'-lv' is a flag of the reference that is not supported here yet; leave it out"
         );
-        assert!(refusal("-hf").contains("downloading is not supported"));
-        assert!(refusal("-xyz").starts_with("unexpected argument '-xyz' found"));
+        assert_eq!(
+            says("run", &["-lv", "-hf", "--lora"]),
+            "'-lv', '--lora' are flags of the reference that are not supported here yet; leave them out"
+        );
+        assert!(says("run", &["-hf"]).contains("downloading is not supported"));
+        assert!(says("run", &["-xyz"]).starts_with("unexpected argument '-xyz' found"));
+        assert_eq!(
+            says("inspect", &["--delete-splits"]),
+            "'--delete-splits' is not supported by `inspect`; it is a flag of `merge`, `split`"
+        );
+        assert_eq!(
+            says("", &["-m", "-ngl"]),
+            "a command is missing before '-m', as in `gristmill run -m`"
+        );
     }
 }

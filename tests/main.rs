@@ -49,6 +49,8 @@ mod regression;
 mod run;
 #[path = "main/sampling.rs"]
 mod sampling;
+#[path = "main/sets.rs"]
+mod sets;
 #[path = "main/signals.rs"]
 mod signals;
 #[path = "../crates/gguf/tests/gguf/small_disk.rs"]

@@ -72,6 +72,9 @@ impl Run for Convert {
         gristmill convert Qwen3-0.6B --outtype q4_k_m --outfile qwen3-q4_k_m.gguf
         gristmill convert Qwen3-0.6B --vocab-only --outfile vocabulary.gguf
         gristmill convert Qwen3-0.6B --dry-run";
+    const REFERENCE_NAMES: &'static [&'static str] = &["convert_hf_to_gguf.py"];
+    // That of a Python script.
+    const REFERENCE_USAGE_CODE: u8 = 2;
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         // The parser asks for the folder unless the list is wanted.

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use gristmill_gguf::{FILE_SHA256, HashKind, HashOptions, HashReport, Manifest, Outcome, hash};
+use gristmill_gguf::{
+    FILE_SHA256, HashKind, HashOptions, HashReport, Manifest, Outcome, RenamedManifest, hash,
+};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Invocation, Run};
@@ -19,13 +21,13 @@ pub struct Hash {
     /// GGUF file, or any file of a set, of which all are hashed
     #[arg(value_name = "FILE")]
     input: PathBuf,
-    /// Use xxHash with 64 bits: quick, no protection against intent
+    /// Use xxHash with 64 bits: quick, no protection against intent; the default of llama-gguf-hash
     #[arg(long)]
     xxh64: bool,
     /// Use SHA-1
     #[arg(long)]
     sha1: bool,
-    /// Use SHA-256; this is the default
+    /// Use SHA-256, for whole files as well; the default of `gristmill hash`
     #[arg(long)]
     sha256: bool,
     /// Use all three
@@ -46,8 +48,8 @@ pub struct Hash {
     /// Check against a list: of this command, of llama-gguf-hash or of sha256sum
     #[arg(long, short, value_name = "LIST")]
     check: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "check")]
+    /// Print JSON; with --check, what the list says of each hash
+    #[arg(long)]
     json: bool,
     /// Threads [default: one per processor]
     #[arg(long, short, value_name = "N", default_value = "0", hide_default_value = true, value_parser = numbers::threads)]
@@ -75,13 +77,20 @@ impl Run for Hash {
         let report = hash(&options, &mut |event| bar.event(event))?;
         drop(bar);
         let mut out = std::io::stdout().lock();
-        if self.json {
+        if self.json && manifest.is_none() {
             writeln!(out, "{:#}", to_json(&report))?;
             return Ok(());
         }
         let lines = lines(&report, &self.input);
         match (&self.check, manifest) {
-            (Some(path), Some(manifest)) => check(&lines, &manifest, path, as_reference, &mut out),
+            (Some(path), Some(manifest)) => {
+                let form = match (as_reference, self.json) {
+                    (_, true) => Form::Json,
+                    (true, false) => Form::Reference,
+                    (false, false) => Form::Lines,
+                };
+                check(&lines, &manifest, path, form, &mut out)
+            }
             _ if self.sha256sum => print_files(&report, &mut out),
             _ => print(&lines, &mut out),
         }
@@ -105,7 +114,9 @@ impl Hash {
             .filter(|&kind| asked(kind))
             .collect();
         let none_asked = kinds.is_empty();
-        let mut files = none_asked && !as_reference;
+        // The reference hashes no whole files.
+        let of_files = !as_reference && (none_asked || kinds.contains(&HashKind::Sha256));
+        let files = of_files && manifest.is_none_or(Manifest::has_files);
         match manifest {
             // The safest that the list has, as the reference; or all that it has.
             Some(manifest) if none_asked => {
@@ -113,7 +124,6 @@ impl Hash {
                 if as_reference {
                     kinds.truncate(1);
                 }
-                files = manifest.has_files() && !as_reference;
             }
             None if none_asked && as_reference => kinds = vec![HashKind::Xxh64],
             None if none_asked && !self.sha256sum => kinds = vec![HashKind::Sha256],
@@ -245,26 +255,52 @@ fn reference_manifest(path: &Path) -> anyhow::Result<Manifest> {
     Ok(manifest)
 }
 
+/// How the results of a check are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Lines,
+    Json,
+    Reference,
+}
+
 /// Prints what the list says of each hash; different ones, or none in the list at all, are a failure.
 fn check(
     lines: &[Line],
     manifest: &Manifest,
     path: &Path,
-    as_reference: bool,
+    form: Form,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let (mut n_equal, mut n_different) = (0, 0);
-    for line in lines {
-        let outcome = match line.outcome(manifest) {
-            Outcome::Equal => "Ok",
-            Outcome::Different => "Mismatch",
-            Outcome::Absent => "Not Found",
-        };
-        n_equal += usize::from(outcome == "Ok");
-        n_different += usize::from(outcome == "Mismatch");
-        let Line { kind, hash, name } = line;
-        let name = printable(name);
-        writeln!(out, "{kind:<8}  {hash}  {name}  -  {outcome}")?;
+    let as_reference = form == Form::Reference;
+    let mut outcomes: Vec<Outcome> = lines.iter().map(|line| line.outcome(manifest)).collect();
+    if !as_reference && outcomes.iter().all(|outcome| *outcome == Outcome::Absent) {
+        outcomes = renamed_outcomes(lines, manifest, path).unwrap_or(outcomes);
+    }
+    let n = |wanted| {
+        outcomes
+            .iter()
+            .filter(|&&outcome| outcome == wanted)
+            .count()
+    };
+    let (n_equal, n_different) = (n(Outcome::Equal), n(Outcome::Different));
+    let results = lines.iter().zip(&outcomes);
+    if form == Form::Json {
+        let results = results.map(|(line, outcome)| {
+            json!({ "kind": line.kind, "hash": line.hash, "name": line.name, "outcome": word(*outcome) })
+        });
+        let document = json!({
+            "list": path.display().to_string(),
+            "n_equal": n_equal,
+            "n_different": n_different,
+            "n_not_listed": n(Outcome::Absent),
+            "hashes": results.collect::<Vec<_>>(),
+        });
+        writeln!(out, "{document:#}")?;
+    } else {
+        for (Line { kind, hash, name }, outcome) in results {
+            let (name, outcome) = (printable(name), word(*outcome));
+            writeln!(out, "{kind:<8}  {hash}  {name}  -  {outcome}")?;
+        }
     }
     if as_reference {
         let (text, code) = match (n_equal, n_different) {
@@ -286,13 +322,44 @@ fn check(
     let path = path.display();
     match (n_equal, n_different) {
         (0, 0) => Err(anyhow!("{path}: lists nothing of this file").context(Hint::new(
-            "the list is of another model, or of a file with another name",
+            "the list is of other files; if it has this one among them, give the file the name that it has there",
         ))),
         (_, 0) => Ok(()),
         _ => Err(anyhow!("{path}: {n_different} of {} hashes differ", n_equal + n_different).context(Hint::new(
             "the file is not the one that was listed; fetch it again, or ask its source for a new list",
         ))),
     }
+}
+
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Equal => "Ok",
+        Outcome::Different => "Mismatch",
+        Outcome::Absent => "Not Found",
+    }
+}
+
+/// What the list says of files that it has under other names, if it says anything.
+fn renamed_outcomes(lines: &[Line], manifest: &Manifest, path: &Path) -> Option<Vec<Outcome>> {
+    let renamed = RenamedManifest::of(manifest)?;
+    let n_files = lines.iter().filter(|line| line.kind == FILE_SHA256).count();
+    let outcome = |line: &Line| {
+        let listed = |name: &str| renamed.outcome(line.kind, name, &line.hash, n_files);
+        match listed(&line.name) {
+            Outcome::Absent => listed(&printable(&line.name)),
+            outcome => outcome,
+        }
+    };
+    let outcomes: Vec<Outcome> = lines.iter().map(outcome).collect();
+    if outcomes.iter().all(|outcome| *outcome == Outcome::Absent) {
+        return None;
+    }
+    let (path, file) = (path.display(), renamed.file());
+    say!(
+        "note: {path}: is a list of {}; this file has another name and is compared all the same",
+        printable(file)
+    );
+    Some(outcomes)
 }
 
 fn to_json(report: &HashReport) -> Json {

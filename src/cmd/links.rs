@@ -37,6 +37,10 @@ impl Run for Links {
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         let binary = std::env::current_exe().context("cannot find this program's own path")?;
+        if self.dir.exists() && !self.dir.is_dir() {
+            return Err(anyhow::anyhow!("{}: is no folder", self.dir.display())
+                .context(Hint::new("name the folder that the links are to lie in")));
+        }
         std::fs::create_dir_all(&self.dir)
             .with_context(|| format!("{}: cannot make the folder", self.dir.display()))
             .context(Hint::new("name a folder that can be made and written to"))?;

@@ -55,13 +55,17 @@ pub trait Run: clap::Args {
     const NAME: &'static str;
     /// What it does, in one line.
     const ABOUT: &'static str;
-    /// Command lines to start from, one per line, each `gristmill …`; shown at the end of `--help`.
+    /// Command lines to start from, one per line, each `gristmill …`; shown at the end of `--help`, under a reference's
+    /// name with that name.
     const EXAMPLES: &'static str;
     /// The reference's names that this command answers to through a link.
     const REFERENCE_NAMES: &'static [&'static str] = &[];
 
-    /// The exit code of `--help` and `--version` under a reference's name, where that is not 0.
+    /// The exit code of `--help` under a reference's name, where that is not 0.
     const REFERENCE_HELP_CODE: u8 = 0;
+
+    /// The exit code of wrong usage under a reference's name.
+    const REFERENCE_USAGE_CODE: u8 = 1;
 
     /// More for the end of `--help`, such as a list made from a registry.
     fn more_help() -> String {
@@ -75,11 +79,12 @@ pub trait Run: clap::Args {
 
 /// An entry of the registry.
 pub struct Command {
-    name: &'static str,
+    pub name: &'static str,
     about: &'static str,
     examples: &'static str,
     pub reference_names: &'static [&'static str],
     pub reference_help_code: u8,
+    pub reference_usage_code: u8,
     more_help: fn() -> String,
     augment: fn(clap::Command) -> clap::Command,
     pub run: fn(&ArgMatches, &Invocation) -> anyhow::Result<()>,
@@ -93,6 +98,7 @@ impl Command {
             examples: R::EXAMPLES,
             reference_names: R::REFERENCE_NAMES,
             reference_help_code: R::REFERENCE_HELP_CODE,
+            reference_usage_code: R::REFERENCE_USAGE_CODE,
             more_help: R::more_help,
             augment: R::augment_args,
             run: |matches, invocation| R::from_arg_matches(matches)?.run(invocation),
@@ -101,11 +107,16 @@ impl Command {
 
     /// The command's parser under `name`, its own or a reference's.
     pub fn parser(&self, name: &'static str) -> clap::Command {
+        let own = format!("gristmill {} ", self.name);
+        let typed = match name == self.name {
+            true => own.clone(),
+            false => format!("{name} "),
+        };
         let examples: Vec<String> = self
             .examples
             .trim()
             .lines()
-            .map(|line| format!("  {}", line.trim()))
+            .map(|line| format!("  {}", line.trim().replace(&own, &typed)))
             .collect();
         // The doc comment of the arguments' type would become the description; ours comes after it and wins.
         (self.augment)(clap::Command::new(name))
@@ -131,6 +142,18 @@ pub fn parser() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(COMMANDS.iter().map(|command| command.parser(command.name)))
+}
+
+/// The names of the commands that have a flag.
+pub fn names_with(flag: &str) -> Vec<&'static str> {
+    let flag = crate::arguments::normalise_flag(flag);
+    let has =
+        |command: &&Command| crate::arguments::find(&command.parser(command.name), &flag).is_some();
+    COMMANDS
+        .iter()
+        .filter(has)
+        .map(|command| command.name)
+        .collect()
 }
 
 /// Runs the command that [`parser`] found.

@@ -54,7 +54,7 @@ fn a_model_is_split_and_merged() {
     --- stdout
     wrote s-00001-of-00003.gguf: 2 tensors, 1568 bytes
     wrote s-00002-of-00003.gguf: 2 tensors, 1408 bytes
-    wrote s-00003-of-00003.gguf: 1 tensors, 1184 bytes
+    wrote s-00003-of-00003.gguf: 1 tensor, 1184 bytes
     "#);
     assert_snapshot!(place.run("gristmill merge s-00002-of-00003.gguf merged.gguf"), @r#"
     exit: 0
@@ -73,11 +73,11 @@ fn a_model_is_split_and_merged() {
     exit: 0
     --- stdout
     would write t-00001-of-00006.gguf: 0 tensors, 256 bytes
-    would write t-00002-of-00006.gguf: 1 tensors, 1184 bytes
-    would write t-00003-of-00006.gguf: 1 tensors, 320 bytes
-    would write t-00004-of-00006.gguf: 1 tensors, 1184 bytes
-    would write t-00005-of-00006.gguf: 1 tensors, 320 bytes
-    would write t-00006-of-00006.gguf: 1 tensors, 1184 bytes
+    would write t-00002-of-00006.gguf: 1 tensor, 1184 bytes
+    would write t-00003-of-00006.gguf: 1 tensor, 320 bytes
+    would write t-00004-of-00006.gguf: 1 tensor, 1184 bytes
+    would write t-00005-of-00006.gguf: 1 tensor, 320 bytes
+    would write t-00006-of-00006.gguf: 1 tensor, 1184 bytes
     "#);
     assert_snapshot!(place.run("gristmill merge --dry-run s-00001-of-00003.gguf other.gguf"), @r#"
     exit: 0
@@ -224,8 +224,8 @@ fn b18_what_is_wrong_with_a_set_is_named() {
     assert_snapshot!(place.run("gristmill merge s-00003-of-00003.gguf out.gguf"), @r#"
     exit: 1
     --- stderr
-    error: s-00002-of-00003.gguf: split.no is 0, but this is shard 2 of its set, which counts from 0: 1
-    hint: the folder mixes shards of different sets; fetch all shards again from one source
+    error: s-00002-of-00003.gguf: is shard 1 of 3 by its metadata (split.no, which counts from 0), but its name says 2
+    hint: a shard was renamed, or copied over another one: give each its own name back, and fetch those that are lost
     "#);
     place.write("s-00002-of-00003.gguf", second);
     std::fs::rename(
@@ -436,7 +436,8 @@ fn differences_are_shown_with_their_exit_codes() {
             "a": 5.442890604369366e-13,
             "b": 5.407363467581361e-13,
             "n_different": 1,
-            "n_not_finite": 0
+            "n_not_finite": 0,
+            "first_not_finite": null
           }
         }
       ],

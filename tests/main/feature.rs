@@ -90,6 +90,15 @@ fn links_are_made_for_the_reference_names_and_never_replace_a_file_unasked() {
         "{}",
         place.show(&help)
     );
+    // A Python script's exit code.
+    let script = std::process::Command::new(place.path("bin/convert_hf_to_gguf.py"))
+        .arg("--frobnicate")
+        .output()
+        .expect("the link runs");
+    assert!(place.show(&script).starts_with("exit: 2"));
+    place.write("file", "text");
+    let refused = place.run("gristmill links file");
+    assert!(refused.contains("error: file: is no folder"), "{refused}");
     // Links that are right already are in nobody's way; anything else is.
     assert_eq!(place.run("gristmill links bin"), made);
     std::fs::remove_file(&link).expect("it is there");
@@ -282,5 +291,11 @@ fn a_reference_name_without_a_command_is_refused() {
     --- stderr
     error: no command of gristmill stands for llama-frobnicate
     hint: `gristmill links DIR` makes a link for every reference name that has one
+    ");
+    assert_snapshot!(Workplace::new().run("gguf-split --merge a.gguf b.gguf"), @r"
+    exit: 1
+    --- stderr
+    error: no command of gristmill stands for gguf-split
+    hint: call it llama-gguf-split, as llama.cpp does
     ");
 }

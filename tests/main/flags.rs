@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::{Output, Stdio};
 
+use insta::assert_snapshot;
+
 use crate::fixtures::small_model;
 use crate::harness::{Workplace, tiny};
 
@@ -66,6 +68,107 @@ fn flags_of_several_letters_are_never_taken_apart() {
         shown.starts_with("exit: 1") && shown.contains(unsupported),
         "{shown}"
     );
+}
+
+/// A flag that another command has was called one that is not supported.
+#[test]
+fn a_flag_at_the_wrong_place_is_told_its_place() {
+    let place = Workplace::new();
+    assert_snapshot!(place.run("gristmill -m a.gguf -p Hi"), @r"
+    exit: 2
+    --- stderr
+    error: a command is missing before '-m', as in `gristmill run -m`
+
+    Usage: gristmill <COMMAND>
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(place.run("gristmill inspect a.gguf --delete-splits"), @r"
+    exit: 2
+    --- stderr
+    error: '--delete-splits' is not supported by `inspect`; it is a flag of `merge`, `split`
+
+    Usage: gristmill inspect [OPTIONS] [MODEL]
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(place.run("gristmill run a.gguf --lora b.gguf -lv 3"), @r"
+    exit: 2
+    --- stderr
+    error: '--lora', '-lv' are flags of the reference that are not supported here yet; leave them out
+
+    Usage: gristmill run [OPTIONS] [MODEL]
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(place.run("gristmill inspect"), @r"
+    exit: 2
+    --- stderr
+    error: the following required arguments were not provided:
+      <MODEL>
+
+    Usage: gristmill inspect <MODEL>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn what_the_parser_says_is_of_use() {
+    let place = with_model();
+    for (line, words, not) in [
+        (
+            "split a.gguf s --split-max-tensors x",
+            "it must be a whole number",
+            "invalid digit",
+        ),
+        (
+            "split a.gguf s --split-max-size 1.5G",
+            "a size is a whole number, as in 1500M for 1.5G",
+            "units K",
+        ),
+        (
+            "split a.gguf s --split-max-tensors 99999999999999999999",
+            "out of range",
+            "too large to fit",
+        ),
+        (
+            "split a.gguf s --bogus",
+            "unexpected argument '--bogus' found",
+            "tip:",
+        ),
+        ("serve -m a.gguf", "unrecognized subcommand 'serve'", "tip:"),
+        ("quantise a.gguf", "'quantize'", "'merge'"),
+        (
+            "merge s-1 s-2 s-3 o.gguf",
+            "one shard is enough, the others are found by their names: `gristmill merge s-1 o.gguf`",
+            "unexpected",
+        ),
+    ] {
+        let shown = place.run(&format!("gristmill {line}"));
+        assert!(
+            shown.starts_with("exit: 2") && shown.contains(words) && !shown.contains(not),
+            "{line}\n{shown}"
+        );
+    }
+}
+
+/// A remedy named a program that is perhaps not on the path.
+#[test]
+fn under_a_reference_name_remedies_name_it() {
+    let place = with_model();
+    let shown = place.run("llama-quantize a.gguf b.gguf FROB");
+    assert!(
+        shown.starts_with("exit: 1") && shown.contains("`llama-quantize --help`"),
+        "{shown}"
+    );
+    // With nothing to do it tells what there is, as the reference does.
+    let shown = place.run("llama-quantize");
+    assert!(
+        shown.starts_with("exit: 1\n--- stderr\nerror: ") && shown.contains("Q4_K_M"),
+        "{shown}"
+    );
+    assert!(place.run("llama-quantize --version").starts_with("exit: 0"));
 }
 
 #[test]

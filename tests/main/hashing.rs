@@ -13,6 +13,65 @@ fn list(place: &Workplace, line: &str) -> String {
     format!("{}\n", list.unwrap_or_else(|| panic!("{shown}")))
 }
 
+/// SHA-256 named was not the default that help calls it: the line for the whole file was missing.
+#[test]
+fn whole_files_are_hashed_with_sha256() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 1, 4);
+    let kinds = |flags: &str| {
+        let lines = list(&place, &format!("gristmill hash --no-layer {flags}m.gguf"));
+        let kinds = lines.lines().filter_map(|line| line.split(' ').next());
+        kinds.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(kinds(""), "sha256 file-sha256");
+    assert_eq!(kinds("--sha256 "), "sha256 file-sha256");
+    assert_eq!(kinds("--all "), "xxh64 sha1 sha256 file-sha256");
+    assert_eq!(kinds("--sha1 --uuid "), "sha1 uuid");
+    // The reference has no such line, and another default; its help says so under its name.
+    let theirs = list(&place, "llama-gguf-hash --no-layer --sha256 m.gguf");
+    assert_eq!(theirs.lines().count(), 1, "{theirs}");
+    let help = place.run("llama-gguf-hash --help");
+    let examples = help.split_once("\nExamples:\n").expect("it has some").1;
+    assert!(
+        examples.starts_with("  llama-gguf-hash model.gguf\n"),
+        "{help}"
+    );
+}
+
+#[test]
+fn a_renamed_file_is_checked_against_its_list() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 3, 4);
+    place.write("list", list(&place, "gristmill hash m.gguf"));
+    place.write("sums", list(&place, "gristmill hash --sha256sum m.gguf"));
+    std::fs::copy(place.path("m.gguf"), place.path("n.gguf")).expect("it can be copied");
+    place.run("gristmill split --split-max-tensors 2 m.gguf s");
+    for line in ["list n.gguf", "sums n.gguf", "list s-00001-of-00002.gguf"] {
+        let shown = place.run(&format!("gristmill hash --check {line}"));
+        let note = "is a list of m.gguf; this file has another name and is compared all the same";
+        assert!(
+            shown.starts_with("exit: 0") && shown.contains(note),
+            "{line}: {shown}"
+        );
+    }
+    let shown = place.run("gristmill hash --json --check sums n.gguf");
+    let (_, json) = shown.split_once("--- stdout\n").expect("it prints");
+    let json = json.split("\n---").next().unwrap_or_default();
+    let json: serde_json::Value = serde_json::from_str(json).expect("it is JSON");
+    assert_eq!(
+        (&json["n_equal"], &json["n_different"]),
+        (&1.into(), &0.into())
+    );
+    assert_eq!(json["hashes"][0]["outcome"], "Ok");
+    std::fs::remove_file(place.path("n.gguf")).expect("it is there");
+    model(&place, "n.gguf", 3, 5);
+    let shown = place.run("gristmill hash --check list n.gguf");
+    assert!(
+        shown.starts_with("exit: 1") && shown.contains("error: list: 5 of 5 hashes differ"),
+        "{shown}"
+    );
+}
+
 /// A tensor's name once wrote a line of its own into the list.
 #[test]
 fn a_name_forges_no_line() {

@@ -65,7 +65,7 @@ fn a_model_as_text() {
     context          64
     vocabulary       14 tokens
     chat template    none
-    recipe label     all F32 (general.file_type 0)
+    recipe label     F32 (general.file_type 0)
     bits per weight  32.0000 in 480 bytes of tensor data; 64.0000 with metadata and padding
 
     type       tensors        elements            size   share
@@ -155,6 +155,7 @@ fn a_model_as_json() {
         },
         "shards": [
           {
+            "shard": 0,
             "path": "small.gguf",
             "file_size": 960,
             "tensors": 2
@@ -214,7 +215,7 @@ fn a_model_as_markdown() {
     | context | 64 |
     | vocabulary | 14 tokens |
     | chat template | none |
-    | recipe label | all F32 (general.file_type 0) |
+    | recipe label | F32 (general.file_type 0) |
     | bits per weight | 32.0000 in 480 bytes of tensor data; 64.0000 with metadata and padding |
 
     ## Types
@@ -381,13 +382,13 @@ fn b13_text_is_shown_safely_and_given_exactly() {
     assert_snapshot!(place.run("gristmill inspect text.gguf --get tokenizer.ggml.eos"), @r#"
     exit: 1
     --- stderr
-    error: the file has no key "tokenizer.ggml.eos"
+    error: text.gguf: has no key "tokenizer.ggml.eos"
     hint: `--metadata` lists the keys
     "#);
     assert_snapshot!(place.run("gristmill inspect text.gguf --get general.tokens"), @r#"
     exit: 1
     --- stderr
-    error: the file has no key "general.tokens"
+    error: text.gguf: has no key "general.tokens"
     hint: it has tokenizer.ggml.tokens; `--metadata` lists all
     "#);
 }

@@ -255,7 +255,7 @@ fn an_unknown_type_is_named() {
     exit: 1
     --- stderr
     error: unknown quantization type "Q9_X"
-    hint: `gristmill quantize --help` lists the types
+    hint: `llama-quantize --help` lists the types
     "#);
     let tiny = tiny().to_string_lossy().to_string();
     let words = [
