@@ -19,6 +19,7 @@ mod split;
 mod tokenize;
 
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use clap::ArgMatches;
 
@@ -126,12 +127,27 @@ impl Command {
             .allow_negative_numbers(true)
             // As for the reference, the last one counts: scripts add flags to a line of defaults.
             .args_override_self(true)
+            .next_line_help(help_columns() < HELP_COLUMNS_MIN)
             .after_help(format!(
                 "Examples:\n{}{}",
                 examples.join("\n"),
                 (self.more_help)()
             ))
     }
+}
+
+/// The least width of help with flags and what they do side by side.
+const HELP_COLUMNS_MIN: usize = 60;
+
+/// How wide the parser's help is, by its own measure of the terminal.
+fn help_columns() -> usize {
+    static COLUMNS: OnceLock<usize> = OnceLock::new();
+    *COLUMNS.get_or_init(|| {
+        let mut ruler = clap::Command::new("ruler").about("x ".repeat(HELP_COLUMNS_MIN));
+        let help = ruler.render_help().to_string();
+        // The last column may stay empty.
+        1 + help.lines().map(str::len).max().unwrap_or_default()
+    })
 }
 
 /// The parser of the whole program.

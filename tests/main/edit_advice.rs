@@ -208,3 +208,19 @@ fn an_edit_that_was_made_is_told_where_its_report_cannot_be() {
     ");
     assert_eq!(value(&path, "general.name"), Some(Value::from("x")));
 }
+
+#[test]
+fn help_in_a_narrow_terminal_is_not_a_column_of_words() {
+    let place = Workplace::new();
+    let output = place
+        .command("gristmill")
+        .args(["edit", "--help"])
+        .env("COLUMNS", "40")
+        .output()
+        .expect("it runs");
+    let shown = place.show(&output);
+    let deepest = shown
+        .lines()
+        .map(|line| line.len() - line.trim_start().len());
+    assert!(deepest.max() <= Some(10), "{shown}");
+}
