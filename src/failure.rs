@@ -192,6 +192,18 @@ fn names_same_file(above: &str, cause: &str) -> bool {
 fn hint(error: &anyhow::Error) -> Option<String> {
     let own = error.downcast_ref::<Hint>().map(|hint| hint.0.clone());
     own.or_else(|| error.chain().find_map(remedy))
+        .or_else(|| error.chain().find_map(remedy_of_system))
+}
+
+/// The remedy for what the system says of a file.
+fn remedy_of_system(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let remedy = match cause.downcast_ref::<io::Error>()?.kind() {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "check who may read it, and write to its folder",
+        io::ErrorKind::IsADirectory => "name a file, not a folder",
+        _ => return None,
+    };
+    Some(remedy.to_owned())
 }
 
 /// The remedy that a library's error knows.

@@ -11,7 +11,7 @@ use gristmill_gguf::{
 };
 
 use super::{Invocation, Run};
-use crate::display::printable;
+use crate::display::{counted, printable};
 use crate::failure::{self, Exit};
 use crate::numbers::{self, Threads};
 use crate::progress::ByteBar;
@@ -104,7 +104,7 @@ fn print(found: &Difference, metadata_only: bool, out: &mut impl Write) -> anyho
         let tensors = if metadata_only {
             "tensors were not compared".to_owned()
         } else {
-            format!("{n_tensors} tensors")
+            counted(n_tensors, "tensor")
         };
         writeln!(out, "equal: {n_entries} entries, {tensors}")?;
         return Ok(());

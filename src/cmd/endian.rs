@@ -53,11 +53,11 @@ impl Run for Endian {
         let done = display::done(report.dry_run);
         writeln!(
             std::io::stdout().lock(),
-            "{done} {}: {}-endian, {} entries, {} tensors, {} bytes",
+            "{done} {}: {}-endian, {} entries, {}, {} bytes",
             report.path.display(),
             options.to.name(),
             report.n_entries,
-            report.n_tensors,
+            crate::display::counted(report.n_tensors, "tensor"),
             report.bytes
         )?;
         Ok(())

@@ -62,7 +62,9 @@ impl Run for Split {
             return self.run_merge(invocation);
         }
         let as_reference = invocation.reference.is_some();
-        if !as_reference && self.output.is_dir() {
+        // The file's own name is a usual prefix, though a folder of that name, its checkpoint, may lie beside it.
+        let is_own_name = shard_prefix(&self.input) == self.output;
+        if !as_reference && !is_own_name && self.output.is_dir() {
             return Err(prefix_is_folder(&self.output));
         }
         let options = SplitOptions {

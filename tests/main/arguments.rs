@@ -185,6 +185,7 @@ fn a_binary_file_is_a_prompt_byte_for_byte() {
     exit: 1
     --- stderr
     error: absent.bin: cannot read the prompt: No such file or directory (os error 2)
+    hint: check the path
     ");
 }
 

@@ -524,7 +524,7 @@ fn tensor_data_is_never_touched() {
     let shown = place.run("gristmill inspect sparse.gguf --metadata --tensors");
     println!("a file of 100 GB: {:?}", start.elapsed());
     assert!(
-        shown.contains("25000000000 = 25.00 B (1 tensors)"),
+        shown.contains("25000000000 = 25.00 B (1 tensor)"),
         "{shown}"
     );
     // Reading it would take a hundred times as long; without a busy machine it takes a few milliseconds.

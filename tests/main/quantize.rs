@@ -262,6 +262,7 @@ fn case_b39_overrides() {
     exit: 1
     --- stderr
     error: absent: cannot read the types of tensors: No such file or directory (os error 2)
+    hint: check the path
     "#);
     assert_snapshot!(place.run("gristmill quantize --prune-layers 7 a.gguf c.gguf Q4_K_S"), @r#"
     exit: 1

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use gristmill_gguf::{Model, Summary, TypeShare};
 
 use super::{Extent, dims, shown};
-use crate::display::{count, cut, pad, printable, size, width};
+use crate::display::{count, counted, cut, pad, printable, size, width};
 
 /// Characters of a text in the summary; a name may have megabytes.
 const TEXT_CHARS: usize = 200;
@@ -59,9 +59,9 @@ pub fn facts(summary: &Summary) -> Vec<(&'static str, String)> {
         (
             "parameters",
             format!(
-                "{} ({} tensors)",
+                "{} ({})",
                 count(summary.n_parameters),
-                summary.n_tensors()
+                counted(summary.n_tensors(), "tensor")
             ),
         ),
         ("layers", number(summary.n_blocks)),
