@@ -1,9 +1,11 @@
 //! Functions.
 
+use std::rc::Rc;
+
 use super::Arguments;
 use crate::error::{Result, TemplateError};
 use crate::meter::TextBuilder;
-use crate::value::{ListBuilder, MapBuilder, Namespace, Value, display};
+use crate::value::{Cycler, Joiner, ListBuilder, MapBuilder, Namespace, Value, display};
 
 /// The longest range, as in Jinja's sandbox.
 const RANGE_MAX: i128 = 100_000;
@@ -68,7 +70,26 @@ pub(super) fn namespace(mut arguments: Arguments) -> Result<Value> {
         namespace.set(&name, value)?;
     }
     arguments.finish("namespace")?;
-    Ok(Value::Namespace(std::rc::Rc::new(namespace)))
+    Ok(Value::Namespace(Rc::new(namespace)))
+}
+
+/// `cycler(item, …)`
+pub(super) fn cycler(arguments: &mut Arguments) -> Result<Value> {
+    let mut items = ListBuilder::new(arguments.meter())?;
+    items.extend(&arguments.rest())?;
+    let cycler = Cycler::new(items.finish(true)?);
+    let cycler = cycler.ok_or_else(|| TemplateError::operation("cycler: no items"))?;
+    Ok(Value::Cycler(Rc::new(cycler)))
+}
+
+/// `joiner(sep=', ')`
+pub(super) fn joiner(arguments: &mut Arguments) -> Result<Value> {
+    let separator = match arguments.next("sep") {
+        Some(separator) => separator,
+        None => Value::text(arguments.meter(), ", ")?,
+    };
+    let joiner = Joiner::new(separator, arguments.meter())?;
+    Ok(Value::Joiner(Rc::new(joiner)))
 }
 
 /// `dict(name=value, …)`, or with a map first.

@@ -5,6 +5,7 @@ mod format;
 mod function;
 mod json;
 mod map_method;
+mod markup;
 mod number;
 mod order;
 mod select;
@@ -12,6 +13,7 @@ mod sequence;
 mod test;
 mod text;
 mod text_method;
+mod wrap;
 
 use std::rc::Rc;
 
@@ -37,10 +39,12 @@ static FILTERS: &[(&str, Filter)] = &[
     ("d", sequence::default),
     ("default", sequence::default),
     ("dictsort", order::dictsort),
-    ("e", text::escape),
-    ("escape", text::escape),
+    ("e", markup::escape),
+    ("escape", markup::escape),
+    ("filesizeformat", number::filesizeformat),
     ("first", sequence::first),
     ("float", number::float),
+    ("forceescape", markup::escape),
     ("format", format::format_filter),
     ("groupby", order::groupby),
     ("indent", text::indent),
@@ -68,6 +72,7 @@ static FILTERS: &[(&str, Filter)] = &[
     ("sort", order::sort),
     ("split", text::split),
     ("string", text::string),
+    ("striptags", markup::striptags),
     ("sum", number::sum),
     ("title", text::title),
     ("tojson", json::tojson),
@@ -77,11 +82,15 @@ static FILTERS: &[(&str, Filter)] = &[
     ("upper", text::upper),
     ("urlencode", text::urlencode),
     ("wordcount", text::wordcount),
+    ("wordwrap", wrap::wordwrap),
+    ("xmlattr", markup::xmlattr),
 ];
 
 /// Functions by name; the renderer itself knows `strftime_now`.
 static FUNCTIONS: &[&str] = &[
+    "cycler",
     "dict",
+    "joiner",
     "namespace",
     "raise_exception",
     "range",
@@ -130,6 +139,8 @@ pub(crate) fn call(name: &str, mut arguments: Arguments) -> Result<Value> {
     let result = match name {
         "dict" => return function::dict(arguments),
         "namespace" => return function::namespace(arguments),
+        "cycler" => function::cycler(&mut arguments)?,
+        "joiner" => function::joiner(&mut arguments)?,
         "raise_exception" => function::raise_exception(&mut arguments)?,
         _ => function::range(&mut arguments)?,
     };
@@ -143,6 +154,7 @@ pub(crate) fn has_method(value: &Value, name: &str) -> bool {
         Value::Text(_) => text_method::METHODS.binary_search(&name).is_ok(),
         Value::Map(_) => map_method::MAP_METHODS.binary_search(&name).is_ok(),
         Value::List(_) => map_method::LIST_METHODS.binary_search(&name).is_ok(),
+        Value::Cycler(_) => matches!(name, "next" | "reset"),
         _ => false,
     }
 }
@@ -156,6 +168,11 @@ pub(crate) fn method(value: &Value, name: &str, mut arguments: Arguments) -> Res
         Value::Map(map) => map_method::call(value, map, name, &mut arguments)?,
         Value::List(list) => map_method::call_list(value, list, name, &mut arguments)?,
         Value::Loop(state) => state.method(name, &mut arguments)?,
+        Value::Cycler(cycler) if name == "next" => Some(cycler.next()),
+        Value::Cycler(cycler) if name == "reset" => {
+            cycler.reset();
+            Some(Value::None)
+        }
         _ => None,
     };
     let Some(result) = result else {

@@ -75,6 +75,42 @@ pub(super) fn float(value: &Value, arguments: &mut Arguments) -> Result<Value> {
     Ok(number.map_or(default, Value::Float))
 }
 
+/// `filesizeformat(binary=false)`: a number of bytes in words.
+pub(super) fn filesizeformat(value: &Value, arguments: &mut Arguments) -> Result<Value> {
+    let is_binary = arguments.flag("binary", false);
+    let meter = arguments.meter();
+    let bytes = match value {
+        Value::Text(text) => {
+            meter.scan(text.len())?;
+            text.trim().parse().ok()
+        }
+        other => Number::of(other).map(Number::to_f64),
+    };
+    let bytes: f64 = bytes
+        .ok_or_else(|| TemplateError::operation(format!("filesizeformat of a {}", value.kind())))?;
+    let (base, infix) = if is_binary {
+        (1024f64, "i")
+    } else {
+        (1000f64, "")
+    };
+    if bytes == 1.0 {
+        return Value::text(meter, "1 Byte");
+    }
+    if bytes < base {
+        return Value::text(meter, &format!("{:.0} Bytes", bytes.trunc() + 0.0));
+    }
+    let first = if is_binary { "K" } else { "k" };
+    let mut unit = base;
+    for prefix in [first, "M", "G", "T", "P", "E", "Z", "Y"] {
+        unit *= base;
+        if bytes < unit || prefix == "Y" {
+            let number = base * bytes / unit;
+            return Value::text(meter, &format!("{number:.1} {prefix}{infix}B"));
+        }
+    }
+    Ok(Value::Undefined)
+}
+
 /// `round(precision=0, method='common')`, to even halves as Python does.
 pub(super) fn round(value: &Value, arguments: &mut Arguments) -> Result<Value> {
     let precision = arguments.optional_integer("precision")?.unwrap_or(0);

@@ -39,6 +39,9 @@ fn entry(value: &Value, key: &Value) -> Result<Option<Value>> {
         (Value::Map(map), _) => map.get(key)?.cloned(),
         (Value::Namespace(namespace), Value::Text(name)) => namespace.get(name),
         (Value::Loop(state), Value::Text(name)) => Some(state.attribute(name)),
+        (Value::Cycler(cycler), Value::Text(name)) if name.as_str() == "current" => {
+            Some(cycler.current())
+        }
         (Value::List(list), _) => key
             .as_integer()
             .and_then(|index| usize::try_from(index).ok())

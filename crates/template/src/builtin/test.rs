@@ -112,7 +112,11 @@ fn of_kind(name: &str, value: &Value) -> Option<bool> {
         ),
         "callable" => matches!(
             value,
-            Value::Macro(_) | Value::Function(_) | Value::Method(_) | Value::Undefined
+            Value::Macro(_)
+                | Value::Function(_)
+                | Value::Method(_)
+                | Value::Joiner(_)
+                | Value::Undefined
         ),
         "escaped" => false,
         _ => return None,

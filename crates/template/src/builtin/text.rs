@@ -9,7 +9,7 @@ use crate::meter::{Meter, TextBuilder};
 use crate::value::{Text, Value, display, repr};
 
 /// The value as a string, and a step for every few of its bytes.
-fn text_of(value: &Value, meter: &Rc<Meter>) -> Result<Rc<Text>> {
+pub(super) fn text_of(value: &Value, meter: &Rc<Meter>) -> Result<Rc<Text>> {
     let text = match value {
         Value::Text(text) => Rc::clone(text),
         other => {
@@ -152,23 +152,6 @@ pub(super) fn truncate(value: &Value, arguments: &mut Arguments) -> Result<Value
     })?;
     truncated.push_str(end)?;
     Value::from_builder(truncated)
-}
-
-/// Text for HTML.
-pub(super) fn escape(value: &Value, arguments: &mut Arguments) -> Result<Value> {
-    let text = text_of(value, arguments.meter())?;
-    let mut escaped = TextBuilder::new(arguments.meter())?;
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;")?,
-            '<' => escaped.push_str("&lt;")?,
-            '>' => escaped.push_str("&gt;")?,
-            '\'' => escaped.push_str("&#39;")?,
-            '"' => escaped.push_str("&#34;")?,
-            other => escaped.push(other)?,
-        }
-    }
-    Value::from_builder(escaped)
 }
 
 /// Text for a URL.

@@ -94,6 +94,10 @@ impl<'t> Renderer<'t> {
             Value::Function(name) => builtin::call(name, arguments),
             Value::Method(method) => builtin::method(&method.receiver, &method.name, arguments),
             Value::Loop(state) => self.loop_again(state, &mut arguments),
+            Value::Joiner(joiner) => {
+                arguments.finish("joiner")?;
+                joiner.next(&self.meter)
+            }
             other => Err(TemplateError::operation(format!(
                 "a {} cannot be called",
                 other.kind()

@@ -182,7 +182,8 @@ impl<'t> Renderer<'t> {
             Value::Undefined => Err(self.undefined(node, text)),
             Value::Namespace(namespace) => Ok(namespace.get(text).unwrap_or(Value::Undefined)),
             Value::Loop(state) => Ok(state.attribute(text)),
-            Value::Map(_) | Value::Text(_) | Value::List(_) if builtin::has_method(value, text) => {
+            Value::Cycler(cycler) if text.as_str() == "current" => Ok(cycler.current()),
+            _ if builtin::has_method(value, text) => {
                 Method::value(value.clone(), Rc::clone(text), &self.meter)
             }
             Value::Map(map) => Ok(map.get(name)?.cloned().unwrap_or(Value::Undefined)),

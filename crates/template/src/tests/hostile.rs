@@ -61,6 +61,26 @@ pub const HOSTILE: &[(&str, &str)] = &[
     ),
     ("zfill", "{{ '1'.zfill(1000000000) }}"),
     ("tabs", "{{ ('\t' * 100000).expandtabs(1000000) }}"),
+    (
+        "wrap",
+        "{{ ('a-b-c--d ' * 1000000) | wordwrap(1, wrapstring='x' * 100000) }}",
+    ),
+    (
+        "wrap-dashes",
+        "{% for i in range(100000) %}{{ ('-' * 10000000) | wordwrap(5) | length }}{% endfor %}",
+    ),
+    (
+        "references",
+        "{% for i in range(100000) %}{{ ('&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' * 100000) | striptags | length }}{% endfor %}",
+    ),
+    (
+        "nested-joiner",
+        "{% set ns = namespace(x=1) %}{% for i in range(100000) %}{% set ns.x = joiner(ns.x) %}{% endfor %}",
+    ),
+    (
+        "nested-cycler",
+        "{% set ns = namespace(x=1) %}{% for i in range(100000) %}{% set ns.x = cycler(ns.x) %}{% endfor %}",
+    ),
     ("batch", "{{ [1] | batch(1000000000, 'x') }}"),
     ("slices", "{{ [1] | slice(1000000000, 'x') }}"),
     ("json-indent", "{{ [[[1]]] | tojson(indent=1000000000) }}"),

@@ -46,6 +46,8 @@ pub(crate) fn equal(a: &Value, b: &Value, meter: &Meter) -> Result<bool> {
         }
         (Value::Namespace(a), Value::Namespace(b)) => Rc::ptr_eq(a, b),
         (Value::Loop(a), Value::Loop(b)) => Rc::ptr_eq(a, b),
+        (Value::Cycler(a), Value::Cycler(b)) => Rc::ptr_eq(a, b),
+        (Value::Joiner(a), Value::Joiner(b)) => Rc::ptr_eq(a, b),
         (Value::Function(a), Value::Function(b)) => a == b,
         (Value::Macro(a), Value::Macro(b)) => a.index == b.index,
         _ => false,

@@ -1,6 +1,8 @@
-//! Values of a template: immutable, but for namespaces, and never nested deeper than [`MAX_NESTING`].
+//! Values of a template: immutable, but for namespaces and whose turn it is in a cycler or joiner, and never nested deeper
+//! than [`MAX_NESTING`].
 
 mod compare;
+mod cycler;
 mod display;
 mod json;
 mod list;
@@ -11,6 +13,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 pub(crate) use compare::{SortKey, contains, equal, less};
+pub(crate) use cycler::{Cycler, Joiner};
 pub(crate) use display::{display, repr};
 pub(crate) use json::from_json;
 pub(crate) use list::{List, ListBuilder, NestLimit};
@@ -46,6 +49,8 @@ pub(crate) enum Value {
     /// A method that waits for its call.
     Method(Rc<Method>),
     Loop(Rc<LoopState>),
+    Cycler(Rc<Cycler>),
+    Joiner(Rc<Joiner>),
 }
 
 /// A macro by its place in the template, and the frame it was defined in.
@@ -103,7 +108,7 @@ impl std::ops::Deref for Text {
     }
 }
 
-/// What `namespace()` makes: the only value that changes.
+/// What `namespace()` makes: the only value whose contents change.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     entries: RefCell<Vec<(Rc<Text>, Value)>>,
@@ -231,6 +236,8 @@ impl Value {
             Value::Function(_) => "function",
             Value::Method(_) => "method",
             Value::Loop(_) => "loop",
+            Value::Cycler(_) => "cycler",
+            Value::Joiner(_) => "joiner",
         }
     }
 
@@ -239,6 +246,8 @@ impl Value {
             Value::List(list) => list.nest(),
             Value::Map(map) => map.nest(),
             Value::Method(method) => method.receiver.nest(),
+            Value::Cycler(cycler) => cycler.nest(),
+            Value::Joiner(joiner) => joiner.nest(),
             // what is put into a namespace or a loop later is at most as deep as the limit
             Value::Namespace(_) | Value::Loop(_) => Nest {
                 depth: 0,
