@@ -66,8 +66,8 @@ impl<'a> Key<'a> {
             return self.scalar(text_after, ty).map_err(|error| {
                 match is_list && ty != ValueType::String {
                     true => {
-                        let name = self.name;
-                        error.context(Hint::new(format!("an array: --set-array '{name}={text}'")))
+                        let argument = self.argument("", text);
+                        error.context(Hint::new(format!("an array: --set-array {argument}")))
                     }
                     false => error,
                 }
@@ -128,30 +128,39 @@ impl<'a> Key<'a> {
             self.target.path.display(),
             self.name
         );
-        let name = self.name;
         error.context(Hint::new(match serde_json::from_str(text) {
             Ok(Json::Array(items)) => match json::element_type(&items) {
                 Ok(ty) => {
-                    let ty = short_name(ty);
-                    format!(
-                        "put the type of its elements in front: --set-array '{name}={ty}:{text}'"
-                    )
+                    let argument = self.argument(&format!("{}:", short_name(ty)), text);
+                    format!("put the type of its elements in front: --set-array {argument}")
                 }
                 Err(reason) => reason,
             },
             _ => {
                 let ty = short_name(likely_type(text));
-                format!("put a type in front of the value, as in {name}={ty}:{text}")
+                let argument = self.argument(&format!("{ty}:"), text);
+                format!("put a type in front of the value, as in {argument}")
             }
         }))
     }
 
     fn no_such_type(self, word: &str, text: &str) -> anyhow::Error {
-        let name = self.name;
+        let argument = self.argument("str:", text);
         self.error(format!("{word:?} is no type"))
             .context(Hint::new(format!(
-                "the types are {TYPES}; a text that begins so is {name}=str:{text}"
+                "the types are {TYPES}; a text that begins so is {argument}"
             )))
+    }
+
+    /// An argument for this key as a shell takes it; what is too long for a message is left out.
+    fn argument(self, ty: &str, text: &str) -> String {
+        let text = if text.len() > 200 { "…" } else { text };
+        let argument = format!("{}={ty}{text}", self.name);
+        let is_plain = |c: char| c.is_alphanumeric() || "=:._-/,+@%".contains(c);
+        match argument.chars().all(is_plain) {
+            true => argument,
+            false => format!("'{}'", argument.replace('\'', r"'\''")),
+        }
     }
 
     /// Says of a key that is not there yet which one may have been meant.
@@ -293,7 +302,7 @@ mod tests {
             ("5000000000", "u64:5000000000"),
             ("0.5", "f32:0.5"),
             ("true", "bool:true"),
-            ("a b", "str:a b"),
+            ("ab", "str:ab"),
             ("[1,2]", "u32:[1,2]"),
             ("[1,-2]", "i32:[1,-2]"),
             ("[1,2.5]", "f32:[1,2.5]"),
@@ -305,7 +314,7 @@ mod tests {
                 let error = error.expect_err("it has no type");
                 let is_list = text.starts_with('[');
                 let says = format!("{error:?}").contains(&format!("x.new={proposed}"));
-                assert!(says || (!is_list && text == "a b"), "{text}: {error:?}");
+                assert!(says || (!is_list && text == "ab"), "{text}: {error:?}");
             }
             let followed = match text.starts_with('[') {
                 true => key.array(proposed),
@@ -318,6 +327,7 @@ mod tests {
             ("[1,\"x\"]", "of one type"),
             ("[]", "x.new=str:[]"),
             ("u32:[1]", "--set-array 'x.new=u32:[1]'"),
+            (r#"["it's"]"#, r#"--set-array 'x.new=str:["it'\''s"]'"#),
         ] {
             let error = target.key("x.new").value(text).expect_err(text);
             assert!(format!("{error:?}").contains(says), "{text}: {error:?}");
