@@ -55,6 +55,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Prints the error with its remedy.
 pub fn print(error: &anyhow::Error) {
+    crate::interrupt::wait_if_leaving();
     let mut hint = hint(error);
     let mut causes: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {

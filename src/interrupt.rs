@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static LISTENING: AtomicBool = AtomicBool::new(false);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static RESUMABLE: AtomicBool = AtomicBool::new(false);
+static LEAVING: AtomicBool = AtomicBool::new(false);
 
 /// The number of SIGINT, which Ctrl-C sends.
 const INTERRUPT: i32 = 2;
@@ -38,6 +39,7 @@ pub fn suspend() {
 
 /// Ends the program with the exit code by which shells report a signal.
 fn leave_by(signal: i32) -> ! {
+    LEAVING.store(true, Ordering::SeqCst);
     gristmill_gguf::remove_partial_outputs();
     let was_shown = crate::progress::clear();
     if RESUMABLE.load(Ordering::SeqCst) {
@@ -46,6 +48,14 @@ fn leave_by(signal: i32) -> ! {
         say!("interrupted");
     }
     std::process::exit(128 + signal)
+}
+
+/// Where a signal is ending the program, waits for that end: what fails meanwhile fails for want of the removed files, and
+/// its error and exit code would hide the signal's.
+pub fn wait_if_leaving() {
+    while LEAVING.load(Ordering::SeqCst) {
+        std::thread::park();
+    }
 }
 
 /// Says that what is being done goes on later, by the same command.
