@@ -20,6 +20,10 @@ fn main() {
     for (name, file) in gguf_files() {
         write("gguf_open", name, &file);
         write("gguf_edit", name, &[EDITS, &file].concat());
+        write("gguf_survey", name, &file);
+    }
+    for (index, list) in HASH_LISTS.iter().enumerate() {
+        write("hash_list", &format!("list-{index}"), list.as_bytes());
     }
     for (name, form) in [("gguf", ImatrixForm::Gguf), ("older", ImatrixForm::Legacy)] {
         write("imatrix", name, &importance_matrix(form));
@@ -50,6 +54,16 @@ fn main() {
     write("convert_checkpoint", "sentence-piece", &checkpoint(true));
     write("load_model", "llama", &model());
 }
+
+/// Lists of hashes as `hash`, the reference and `sha256sum` write them.
+const HASH_LISTS: &[&str] = &[
+    "sha256  9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  model.gguf:blk.0.attn_q.weight\n\
+     xxh64  9b4dd4a1e5a1b2c3  a/model.gguf\n\
+     file-sha256  9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  a/model.gguf\n",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 *model.gguf\n\
+     \\9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  line\\nbreak.gguf\n\
+     SHA256 (b (1).gguf) = 9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08\n",
+];
 
 /// Three edits for the target `gguf_edit`: a new entry, a longer value and a removal.
 const EDITS: &[u8] = &[3, 0x41, 1, 0, 9, 0x50, 0x80, 0, 200, 3, 0x81, 0, 0];
