@@ -56,7 +56,7 @@ pub struct Quantize {
     #[arg(long, value_name = "PART", requires = "imatrix")]
     exclude_weights: Vec<String>,
     /// Type of output.weight
-    #[arg(long, value_name = "TYPE", value_parser = values::tensor_type_of)]
+    #[arg(long, value_name = "TYPE", value_parser = values::tensor_type_of, conflicts_with = "leave_output_tensor")]
     output_tensor_type: Option<TensorType>,
     /// Type of token_embd.weight
     #[arg(long, value_name = "TYPE", value_parser = values::tensor_type_of)]
@@ -70,7 +70,8 @@ pub struct Quantize {
     /// Blocks to leave out, as in 20,21; those behind them move up
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     prune_layers: Vec<u32>,
-    /// Metadata to set in the output; TYPE is int, float, bool or str; repeatable
+    /// Metadata to set in the output; TYPE is int (stored without its sign, as the reference does), float, bool or str;
+    /// repeatable
     #[arg(long, value_name = "KEY=TYPE:VALUE", value_parser = values::override_entry)]
     override_kv: Vec<(String, Value)>,
     /// Choose types by measured error: at most X bits per weight
@@ -97,7 +98,7 @@ pub struct Quantize {
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
-    /// Decoded rows in memory, at most about this many MiB [default: 16]
+    /// Rows that are encoded at once: as many as are this many MiB when decoded to F32 [default: 16]
     #[arg(long, value_name = "MiB", value_parser = numbers::count(1..=1 << 20))]
     max_buffer_size: Option<usize>,
     /// Leave room for later edits of the metadata, as in 64KiB
@@ -136,8 +137,9 @@ impl Run for Quantize {
         let start = Instant::now();
         let words = match self.target() {
             None => Words::of(&self.words, recipe_name)?,
-            Some(_) => Words::without_type(&self.words, self.dry_run, recipe_name)?,
+            Some(_) => Words::without_type(&self.words, recipe_name)?,
         };
+        self.check_copy(&words)?;
         let options = self.options(&words)?;
         let mut log = ProgressLog::new(self.verbose && !self.json);
         if self.resume {
@@ -166,6 +168,36 @@ impl Quantize {
     fn target(&self) -> Option<Target> {
         let bits = self.target_bpw.map(Target::BitsPerWeight);
         bits.or_else(|| self.target_size.map(Target::FileBytes))
+    }
+
+    /// Refuses flags that change what a copy keeps.
+    fn check_copy(&self, words: &Words) -> anyhow::Result<()> {
+        let is_copy = words
+            .recipe
+            .as_deref()
+            .is_some_and(|name| name.eq_ignore_ascii_case(COPY));
+        let flags = [
+            (!self.tensor_type.is_empty(), "--tensor-type"),
+            (self.tensor_type_file.is_some(), "--tensor-type-file"),
+            (self.output_tensor_type.is_some(), "--output-tensor-type"),
+            (
+                self.token_embedding_type.is_some(),
+                "--token-embedding-type",
+            ),
+            (self.leave_output_tensor, "--leave-output-tensor"),
+            (self.pure, "--pure"),
+            (self.strict, "--strict"),
+            (self.imatrix.is_some(), "--imatrix"),
+        ];
+        match flags.iter().find(|(is_given, _)| *is_given && is_copy) {
+            Some((_, flag)) => Err(anyhow!(
+                "{COPY} keeps every tensor as it is, and {flag} would change that"
+            )
+            .context(Hint::new(
+                "leave the flag out, or choose a type in place of COPY",
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn options(&self, words: &Words) -> anyhow::Result<QuantizeOptions> {

@@ -92,7 +92,7 @@ fn a_value_outside_its_range_is_refused_with_flag_and_range() {
     invalid value 'attn_v=q9' for '--tensor-type <REGEX=TYPE>': unknown tensor type "q9" (tensor types are lower-case names such as q4_K, q8_0 or f16)
     invalid value '[=q8_0' for '--tensor-type <REGEX=TYPE>': bad tensor override "[=q8_0": the pattern is no regular expression: unclosed character class (write it as PATTERN=TYPE, for example attn_v=q8_0)
     invalid value 'q9' for '--output-tensor-type <TYPE>': unknown tensor type "q9" (tensor types are lower-case names such as q4_K, q8_0 or f16)
-    invalid value 'a.b=int:x' for '--override-kv <KEY=TYPE:VALUE>': "x" is no int
+    invalid value 'a.b=int:x' for '--override-kv <KEY=TYPE:VALUE>': "x" is no int: write a whole number
     "#);
     assert!(place.files().is_empty());
 }

@@ -156,13 +156,34 @@ fn case_b37_importance_is_demanded() {
     exit: 1
     --- stderr
     error: absent: no such file
-    hint: check the path: a model is one .gguf file, or any of its shards
+    hint: check the path of the importance matrix: the file that `llama-imatrix` wrote for this model
     "#);
     place.write("junk.dat", b"this is no importance matrix");
     assert_snapshot!(place.run("gristmill quantize --imatrix junk.dat a.gguf b.gguf Q2_K_S"), @r#"
     exit: 1
     --- stderr
     error: junk.dat: not an importance matrix: its first bytes are no GGUF magic, and read as the older form they announce 1936287860 entries, more than its 28 bytes can hold
+    hint: name the file that `llama-imatrix` wrote for this model (imatrix.gguf, or an older .dat)
+    "#);
+    // What a download leaves under the name is told in its own words.
+    place.write(
+        "page.dat",
+        b"<!DOCTYPE html><html><body>not here</body></html>",
+    );
+    assert_snapshot!(place.run("gristmill quantize --imatrix page.dat a.gguf b.gguf Q2_K_S"), @r#"
+    exit: 1
+    --- stderr
+    error: page.dat: not an importance matrix: is an HTML page (49 bytes), not a GGUF file
+    hint: name the file that `llama-imatrix` wrote for this model (imatrix.gguf, or an older .dat)
+    "#);
+    write_imatrix(&place.path("long.dat"), &[("blk.0.attn_q.weight", 256)]);
+    let mut long = std::fs::read(place.path("long.dat")).expect("it is there");
+    long.extend(b"behind");
+    place.write("long.dat", long);
+    assert_snapshot!(place.run("gristmill quantize --imatrix long.dat a.gguf b.gguf Q2_K_S"), @r#"
+    exit: 1
+    --- stderr
+    error: long.dat: not an importance matrix: 6 bytes follow behind its end
     hint: name the file that `llama-imatrix` wrote for this model (imatrix.gguf, or an older .dat)
     "#);
     write_imatrix(&place.path("short.dat"), &[("blk.0.attn_q.weight", 128)]);
@@ -181,7 +202,14 @@ fn case_b37_importance_is_demanded() {
     "#);
     assert_eq!(
         place.files(),
-        ["a.gguf", "junk.dat", "other.dat", "short.dat"]
+        [
+            "a.gguf",
+            "junk.dat",
+            "long.dat",
+            "other.dat",
+            "page.dat",
+            "short.dat"
+        ]
     );
 }
 
@@ -219,8 +247,12 @@ fn case_b37_values_that_are_no_numbers() {
 #[test]
 fn case_b39_overrides() {
     let place = with_model();
-    place.write("types.txt", "attn_v=Q8_0\n  ffn_down=q5_0 attn_q=q6_k\n");
-    let line = "gristmill quantize --json --tensor-type attn_q=f16 --tensor-type nothing=q8_0 --tensor-type-file types.txt a.gguf b.gguf Q4_K_S";
+    // Some editors begin a file with a byte order mark.
+    place.write(
+        "types.txt",
+        "\u{feff}attn_v=Q8_0\n  ffn_down=q5_0 attn_q=q6_k\n",
+    );
+    let line = "gristmill quantize --json --tensor-type attn_q=f16 --tensor-type nothing=q8_0 --tensor-type norm=q8_0 --tensor-type-file types.txt a.gguf b.gguf Q4_K_S";
     let output = place
         .command("gristmill")
         .args(line.split(' ').skip(1))
@@ -249,7 +281,11 @@ fn case_b39_overrides() {
     );
     let warnings = report["warnings"].as_array().expect("a list");
     // The one of the file comes after that of the command line, which has taken its tensor.
-    let unused = ["nothing", "attn_q"].map(|name| format!("the override `{name}` found no tensor"));
+    let unused = [
+        "the override `nothing=q8_0` found no tensor",
+        "the override `norm=q8_0` finds only tensors whose type never changes",
+        "the override `attn_q=q6_K` decides nothing: `attn_q=f16` comes first for all its tensors",
+    ];
     assert_eq!(warnings, &unused);
     place.write("bad.txt", "attn_v=q8_0 attn_q\n");
     assert_snapshot!(place.run("gristmill quantize --tensor-type-file bad.txt a.gguf c.gguf Q4_K_S"), @r#"
@@ -275,10 +311,10 @@ fn case_b39_overrides() {
 #[test]
 fn types_for_a_size() {
     let place = with_model();
-    assert_snapshot!(shown(&place.run("gristmill quantize --target-bpw 6 --dry-run a.gguf")), @r#"
+    assert_snapshot!(shown(&place.run("gristmill quantize --target-bpw 6 --dry-run a.gguf b.gguf")), @r#"
     exit: 0
     --- stdout
-    would write a.planned.gguf: Q5_0, 7 tensors, 57792 bytes
+    would write b.gguf: Q5_0, 7 tensors, 57792 bytes
     --- stderr
     measuring what types cost 6 tensors
     model size: 0.15 MiB (16.05 bits per weight)
@@ -331,6 +367,51 @@ fn types_for_a_size() {
         .expect("it is there")
         .len();
     assert!((39_000..=41_472).contains(&bytes), "{bytes}");
+}
+
+/// Flags that could have no effect are refused, and values that would not be kept as they are.
+#[test]
+fn flags_without_effect_are_refused() {
+    let place = with_model();
+    assert_snapshot!(place.run("gristmill quantize --pure --output-tensor-type q4_0 a.gguf b.gguf COPY"), @r#"
+    exit: 1
+    --- stderr
+    error: COPY keeps every tensor as it is, and --output-tensor-type would change that
+    hint: leave the flag out, or choose a type in place of COPY
+    "#);
+    for flag in [
+        "--pure",
+        "--tensor-type attn=q8_0",
+        "--imatrix x",
+        "--strict",
+        "--leave-output-tensor",
+    ] {
+        let run = place.run(&format!("gristmill quantize {flag} a.gguf b.gguf COPY"));
+        let name = flag.split(' ').next().unwrap_or_default();
+        assert!(
+            run.contains(&format!("as it is, and {name} would change that")),
+            "{run}"
+        );
+    }
+    let both = "--leave-output-tensor --output-tensor-type q8_0";
+    let run = place.run(&format!("gristmill quantize {both} a.gguf b.gguf Q4_K_S"));
+    assert!(
+        run.starts_with("exit: 2") && run.contains("cannot be used with"),
+        "{run}"
+    );
+    assert_snapshot!(place.run("gristmill quantize --override-kv split.count=int:2 a.gguf b.gguf Q4_K_S"), @r#"
+    exit: 1
+    --- stderr
+    error: split.count cannot be set: it tells which file of a set this is
+    hint: leave it out; `--keep-split` or `gristmill split` write it
+    "#);
+    assert_snapshot!(place.run("gristmill quantize --override-kv llama.block_count=int:0 a.gguf b.gguf Q4_K_S"), @r#"
+    exit: 1
+    --- stderr
+    error: what `--override-kv` sets cannot be loaded: metadata key `llama.block_count` is 0: must be from 1 to 512
+    hint: give another value, or leave the entry out
+    "#);
+    assert_eq!(place.files(), ["a.gguf"]);
 }
 
 #[test]

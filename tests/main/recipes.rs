@@ -69,7 +69,9 @@ fn every_recipe(source: &Path) -> (usize, usize) {
         let what = format!("{} {}", stem.to_string_lossy(), recipe.name);
         let report = match quantize(&options, &mut |_| ()) {
             Ok(report) => report,
-            Err(ConvertError::NoFallback { .. }) => {
+            Err(ConvertError::In { error, .. })
+                if matches!(*error, ConvertError::NoFallback { .. }) =>
+            {
                 println!("{what}: no type for its rows");
                 n_refused += 1;
                 continue;

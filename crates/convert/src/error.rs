@@ -271,6 +271,18 @@ pub enum ConvertError {
         /// What is wrong.
         source: QuantError,
     },
+    /// A value that a type cannot hold.
+    #[error("tensor `{tensor}`: {ty} cannot hold {value:e} (element {element})")]
+    BeyondType {
+        /// The tensor.
+        tensor: String,
+        /// The type planned for it.
+        ty: TensorType,
+        /// The value.
+        value: f32,
+        /// Its place in the tensor.
+        element: usize,
+    },
     /// An error of a compute kernel.
     #[error("tensor `{tensor}`: {source}")]
     Kernel {
@@ -301,7 +313,17 @@ pub enum ConvertError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The recipe needs a tensor type that cannot be written yet.
+    /// A type that is for activations was asked for.
+    #[error(
+        "tensor {tensor:?} would become {ty}, which is for activations: no program multiplies weights of it"
+    )]
+    ActivationType {
+        /// The tensor.
+        tensor: String,
+        /// The type planned for it.
+        ty: TensorType,
+    },
+    /// A type that has no values of its own to write, such as integers.
     #[error("tensor {tensor:?} would become {ty}, which this version cannot encode")]
     NoEncoder {
         /// The tensor.
@@ -335,9 +357,27 @@ pub enum ConvertError {
         /// What is wrong.
         source: Box<gristmill_model::ModelError>,
     },
-    /// The row length fits no block of the type, and no other type stands in for it.
+    /// Metadata that was to be set makes a description of no model that could be loaded.
+    #[error("what `--override-kv` sets cannot be loaded: {source}")]
+    BadOverride {
+        /// What is wrong.
+        source: Box<gristmill_model::ModelError>,
+    },
+    /// A key that tells which file of a set this is was to be set.
+    #[error("{key} cannot be set: it tells which file of a set this is")]
+    SplitKey {
+        /// The key.
+        key: String,
+    },
+    /// Two outputs have one name.
+    #[error("{}: is named for two outputs", .path.display())]
+    OutputTwice {
+        /// The output.
+        path: PathBuf,
+    },
+    /// The row length fits no block of the type, and the type has no fallback.
     #[error(
-        "tensor {tensor:?}: rows of {row_len} elements do not divide into {ty} blocks, and no other type stands in"
+        "tensor {tensor:?}: rows of {row_len} elements do not divide into {ty} blocks, which have no fallback"
     )]
     NoFallback {
         /// The tensor.
@@ -386,6 +426,16 @@ pub enum ConvertError {
         expected: u64,
         /// Values found.
         found: usize,
+    },
+    /// Weights with which no search for a scale can compute.
+    #[error("{}: the importance data of tensor {tensor:?} is out of range: the largest mean square is {largest:e}", .path.display())]
+    ImportanceRange {
+        /// The importance matrix.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The largest weight of one of its matrices.
+        largest: f32,
     },
     /// No entry of the importance matrix is left.
     #[error("{}: no entry of the importance matrix is chosen", .path.display())]
@@ -586,8 +636,31 @@ impl ConvertError {
             ConvertError::BadTensorOverride { .. } => {
                 "write it as PATTERN=TYPE, for example attn_v=q8_0"
             }
-            ConvertError::NoEncoder { .. } | ConvertError::NoFallback { .. } => {
+            ConvertError::NoEncoder { .. }
+            | ConvertError::NoFallback { .. }
+            | ConvertError::ActivationType { .. } => {
                 "choose another recipe, or another type for that tensor with `--tensor-type`"
+            }
+            ConvertError::NoDecoder { .. } => {
+                "keep it with `--tensor-type NAME=TYPE`, where TYPE is the type that it has"
+            }
+            ConvertError::NoLayer { .. } => {
+                "the tensor is none of this architecture's, or its number of layers is wrong; `--pure` needs no layers"
+            }
+            ConvertError::OutputTwice { .. } => "give each output a name of its own",
+            ConvertError::BadOverride { .. } => "give another value, or leave the entry out",
+            ConvertError::SplitKey { .. } => {
+                "leave it out; `--keep-split` or `gristmill split` write it"
+            }
+            ConvertError::NothingLeft => "leave at least one block out of --prune-layers",
+            ConvertError::NothingToChoose => {
+                "give a type in place of the target; COPY copies a file that has nothing to quantize"
+            }
+            ConvertError::ImportanceRange { .. } => {
+                "mean squares of activations lie between 1e-17 and 1e15: the file is damaged or was scaled; make the importance matrix again"
+            }
+            ConvertError::BeyondType { .. } => {
+                "BF16 holds any magnitude: give that tensor a type with `--tensor-type`, or mend the source"
             }
             ConvertError::Requantize { .. } => {
                 "quantize the F16, BF16 or F32 file again; `--allow-requantize` accepts the added loss"
@@ -631,6 +704,10 @@ impl ConvertError {
             | ConvertError::Overflow { .. }
             | ConvertError::Model(_)
             | ConvertError::Quant { .. }
+            | ConvertError::BeyondType { .. }
+            | ConvertError::NoDecoder { .. }
+            | ConvertError::NoFallback { .. }
+            | ConvertError::NoLayer { .. }
             | ConvertError::Kernel { .. } => ConvertError::In {
                 path: path.to_owned(),
                 error: Box::new(self),

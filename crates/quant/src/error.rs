@@ -48,12 +48,13 @@ pub enum QuantError {
     },
     /// A NaN or an infinity among the scales (or values) of a block.
     #[error(
-        "quantized data validation failed: {ty} block {block} holds a number that is not finite"
+        "quantized data validation failed: {ty} {} {block} holds a number that is not finite",
+        if ty.block_len() == 1 { "element" } else { "block" }
     )]
     NonFinite {
         /// The type of the data.
         ty: TensorType,
-        /// Index of the first such block.
+        /// Index of the first such block; of types without blocks, of the element.
         block: usize,
     },
 }

@@ -229,6 +229,13 @@ impl TensorType {
             .is_some_and(|codec| codec.needs_importance)
     }
 
+    /// Whether blocks of this type are only ever activations: nothing is multiplied with weights of it.
+    pub fn is_for_activations(self) -> bool {
+        self.is_quantized()
+            && self.activation().is_none()
+            && Self::all().any(|ty| ty.activation() == Some(self))
+    }
+
     /// The layout that activations take in a dot product with this type.
     pub const fn activation(self) -> Option<TensorType> {
         self.0.activation

@@ -41,6 +41,7 @@ pub fn tensor_type_file(path: &Path) -> anyhow::Result<Vec<TensorOverride>> {
             path.display()
         ));
     }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let items = text.split_ascii_whitespace();
     items
         .map(|item| {
@@ -80,14 +81,19 @@ pub fn override_entry(text: &str) -> Result<(String, Value), String> {
     let form = "write it as KEY=TYPE:VALUE, for example llama.context_length=int:4096";
     let (key, typed) = text.split_once('=').ok_or(form)?;
     let (ty, value) = typed.split_once(':').ok_or(form)?;
-    let bad = || format!("{value:?} is no {ty}");
+    let bad = |expected: &str| format!("{value:?} is no {ty}: {expected}");
     let value = match ty {
         "int" => {
-            let number: i64 = value.parse().map_err(|_| bad())?;
-            Value::U32(u32::try_from(number.unsigned_abs()).map_err(|_| bad())?)
+            let number: i64 = value.parse().map_err(|_| bad("write a whole number"))?;
+            let magnitude = u32::try_from(number.unsigned_abs());
+            Value::U32(magnitude.map_err(|_| bad("at most 4294967295 can be stored"))?)
         }
-        "float" => Value::F32(value.parse().map_err(|_| bad())?),
-        "bool" => Value::Bool(value.parse().map_err(|_| bad())?),
+        "float" => {
+            let number: Option<f32> = value.parse().ok();
+            let number = number.filter(|number| number.is_finite());
+            Value::F32(number.ok_or_else(|| bad("write a number of up to 3.4e38"))?)
+        }
+        "bool" => Value::Bool(value.parse().map_err(|_| bad("write true or false"))?),
         "str" => Value::String(value.into()),
         _ => {
             return Err(format!(
@@ -128,8 +134,11 @@ mod tests {
         );
         assert_eq!(
             override_entry("a=bool:yes"),
-            Err("\"yes\" is no bool".into())
+            Err("\"yes\" is no bool: write true or false".into())
         );
+        for value in ["float:nan", "float:1e400", "int:4294967296", "int:x"] {
+            assert!(override_entry(&format!("a={value}")).is_err(), "{value}");
+        }
         assert!(override_entry("a=list:1").is_err() && override_entry("a").is_err());
     }
 }

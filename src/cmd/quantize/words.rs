@@ -50,10 +50,9 @@ impl Words {
         })
     }
 
-    /// Sorts words without a type: `IN OUT [NTHREADS]`; for a dry run IN is enough.
+    /// Sorts words without a type: `IN OUT [NTHREADS]`.
     pub fn without_type(
         words: &[OsString],
-        dry_run: bool,
         recipe_name: impl Fn(&str) -> Option<&'static str>,
     ) -> anyhow::Result<Words> {
         let named = words.iter().skip(1).take(2).find_map(|word| {
@@ -67,22 +66,15 @@ impl Words {
                     .context(Hint::new("leave the type out, or the target")),
             );
         }
-        let (input, output, rest) = match words {
-            [input, output, rest @ ..] => (input, PathBuf::from(output), rest),
-            [input] if dry_run => (
-                input,
-                Path::new(input).with_extension("planned.gguf"),
-                &[][..],
-            ),
-            _ => {
-                return Err(usage(
-                    "no output given, and a target derives no name for it",
-                ));
-            }
+        let [input, output, rest @ ..] = words else {
+            let problem = anyhow!("no output given, and a target derives no name for it");
+            return Err(problem.context(Hint::new(
+                "usage: gristmill quantize --target-bpw X (or --target-size SIZE) IN OUT [NTHREADS]",
+            )));
         };
         Ok(Words {
             input: input.into(),
-            output,
+            output: output.into(),
             recipe: None,
             n_threads: threads(rest)?,
         })
@@ -133,17 +125,15 @@ mod tests {
 
     #[test]
     fn a_target_takes_no_type() {
-        let sorted =
-            |line: &str, dry_run| shown(Words::without_type(&split(line), dry_run, recipe_name));
-        assert_eq!(sorted("a.gguf b.gguf", false), "a.gguf -> b.gguf  0");
-        assert_eq!(sorted("a.gguf b.gguf 15", false), "a.gguf -> b.gguf  15");
-        assert_eq!(sorted("a.gguf", true), "a.gguf -> a.planned.gguf  0");
+        let sorted = |line: &str| shown(Words::without_type(&split(line), recipe_name));
+        assert_eq!(sorted("a.gguf b.gguf"), "a.gguf -> b.gguf  0");
+        assert_eq!(sorted("a.gguf b.gguf 15"), "a.gguf -> b.gguf  15");
         assert_eq!(
-            sorted("a.gguf b.gguf Q4_K_M", false),
+            sorted("a.gguf b.gguf Q4_K_M"),
             "a target chooses types by itself, and Q4_K_M names one"
         );
         assert_eq!(
-            sorted("a.gguf", false),
+            sorted("a.gguf"),
             "no output given, and a target derives no name for it"
         );
     }

@@ -9,6 +9,9 @@ use gristmill_model::{Hyperparameters, MAX_LAYERS, ModelError, REFERENCE_ARCHITE
 use crate::error::{ConvertError, Result};
 use crate::recipe::ModelFacts;
 
+/// The architecture of multimodal projectors, which no program loads as a model.
+const PROJECTOR: &str = "clip";
+
 /// Refuses a description that cannot be loaded, and gives what the mixes ask about it.
 ///
 /// # Errors
@@ -22,7 +25,9 @@ pub(super) fn check(path: &Path, metadata: &Metadata) -> Result<ModelFacts> {
     let name = metadata
         .required_str("general.architecture")
         .map_err(in_file)?;
-    if gristmill_model::architecture(name).is_some() {
+    if name == PROJECTOR {
+        // The reference quantizes it by its tensors alone.
+    } else if gristmill_model::architecture(name).is_some() {
         match Hyperparameters::from_metadata(metadata) {
             // Experts cannot be run yet; to quantize them, a recipe asks for no more than the names of their tensors.
             Err(ModelError::Experts { .. }) => check_unloaded(name, metadata).map_err(wrong)?,
@@ -90,5 +95,8 @@ mod tests {
         metadata.set("phi2.block_count", 2u32);
         let facts = check(Path::new("a.gguf"), &metadata).expect("it is complete");
         assert_eq!((facts.architecture.as_str(), facts.n_layers), ("phi2", 2));
+        let mut projector = Metadata::new();
+        projector.set("general.architecture", "clip");
+        assert!(check(Path::new("a.gguf"), &projector).is_ok());
     }
 }

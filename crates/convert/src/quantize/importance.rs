@@ -11,6 +11,10 @@ use super::pruning::Pruning;
 use crate::error::{ConvertError, Result};
 use crate::recipe::{Plan, SourceTensor, TensorKind};
 
+/// What the largest weight of a matrix may be: beyond, the products of the searches for scales leave the range of f32, and
+/// what they find loses more than without weights. Mean squares of activations are far inside.
+const WEIGHTS: std::ops::RangeInclusive<f32> = 1e-17..=1e15;
+
 /// Bytes that the reference keeps of a name of a file or text in the metadata.
 const NAME_BYTES: usize = 127;
 
@@ -123,7 +127,8 @@ impl Importance {
             return Ok(false);
         };
         let row_len = tensor.dims.first().copied().unwrap_or(0);
-        let expected = row_len.saturating_mul(tensor.dims.get(2).copied().unwrap_or(1));
+        let stacked = tensor.dims.iter().skip(2);
+        let expected = stacked.fold(row_len, |n, &dim| n.saturating_mul(dim));
         let found = entry.sums().len();
         if found as u64 == expected {
             return Ok(true);
@@ -166,6 +171,27 @@ impl Importance {
         Ok(Some(weights))
     }
 
+    /// Refuses weights that no search can compute with.
+    fn check_range(&self, tensor: &SourceTensor) -> Result<()> {
+        let entry = self.imatrix.get(&tensor.name);
+        let Some(entry) = entry.filter(|_| self.covers(tensor).is_ok_and(|covers| covers)) else {
+            return Ok(());
+        };
+        let weights = entry.weights();
+        let n_columns = weights.len() / entry.counts().len();
+        for matrix in weights.chunks(n_columns.max(1)) {
+            let largest = matrix.iter().copied().fold(0.0, f32::max);
+            if largest > 0.0 && !WEIGHTS.contains(&largest) {
+                return Err(ConvertError::ImportanceRange {
+                    path: self.path.clone(),
+                    tensor: tensor.name.clone(),
+                    largest,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// The entries that the result tells of the matrix, as the reference writes them.
     pub(super) fn metadata(&self) -> Vec<(String, Value)> {
         let cut = |bytes: &[u8]| {
@@ -191,12 +217,8 @@ impl Importance {
         entries
     }
 
-    /// What does not fit between matrix and model without being wrong.
-    ///
-    /// # Errors
-    /// [`ConvertError::ImportanceForeign`] where no entry belongs to the model.
-    pub(super) fn check_names(&self, sources: &[SourceTensor], plan: &Plan) -> Result<Vec<String>> {
-        let mut warnings = Vec::new();
+    /// Refuses a matrix of another model; a warning where only some entries are foreign.
+    fn check_foreign(&self, sources: &[SourceTensor]) -> Result<Option<String>> {
         let names: HashSet<&str> = sources.iter().map(|tensor| &*tensor.name).collect();
         let foreign: Vec<&str> = self
             .imatrix
@@ -210,13 +232,21 @@ impl Importance {
                 name: foreign.first().copied().unwrap_or_default().to_owned(),
             });
         }
-        if let Some(first) = foreign.first() {
-            warnings.push(format!(
+        Ok(foreign.first().map(|first| {
+            format!(
                 "{} of {} entries of the importance matrix belong to no tensor of the model (the first is {first:?})",
                 foreign.len(),
                 self.imatrix.len()
-            ));
-        }
+            )
+        }))
+    }
+
+    /// What does not fit between matrix and model without being wrong.
+    ///
+    /// # Errors
+    /// [`ConvertError::ImportanceForeign`] where no entry belongs to the model, [`ConvertError::ImportanceRange`].
+    pub(super) fn check_names(&self, sources: &[SourceTensor], plan: &Plan) -> Result<Vec<String>> {
+        let mut warnings = Vec::from_iter(self.check_foreign(sources)?);
         let quantized = sources
             .iter()
             .zip(&plan.tensors)
@@ -225,6 +255,7 @@ impl Importance {
         let mut uncovered = Vec::new();
         let (mut n_unseen, mut first_unseen) = (0, None);
         for tensor in quantized {
+            self.check_range(tensor)?;
             let is_end = matches!(
                 TensorKind::of(&tensor.name),
                 TensorKind::TokenEmbedding | TensorKind::Output
@@ -245,14 +276,22 @@ impl Importance {
             }
         }
         if let Some(first) = uncovered.first() {
+            let (n, have) = (
+                uncovered.len(),
+                if uncovered.len() == 1 {
+                    " has"
+                } else {
+                    "s have"
+                },
+            );
             warnings.push(format!(
-                "{} tensors have no importance data and are quantized without (the first is {first:?})",
-                uncovered.len()
+                "{n} tensor{have} no importance data (the first is {first:?}): quantized without"
             ));
         }
         if let Some((name, n, of)) = first_unseen {
+            let matrices = if n_unseen == 1 { "matrix" } else { "matrices" };
             warnings.push(format!(
-                "{n_unseen} matrices saw no text and are quantized with equal weights (the first: {n} of {of} of {name:?})"
+                "{n_unseen} {matrices} saw no text (the first: {n} of {of} of {name:?}): quantized with equal weights"
             ));
         }
         Ok(warnings)
@@ -264,9 +303,11 @@ pub(super) fn under_new_names<'a>(
     importance: Option<&'a Importance>,
     pruning: Option<&Pruning>,
 ) -> Option<Cow<'a, Importance>> {
-    let importance = importance.filter(|importance| !importance.is_empty())?;
-    Some(match pruning {
+    let importance = importance?;
+    let renamed = match pruning {
         Some(pruning) => Cow::Owned(importance.renamed(|name| pruning.rename(name))),
         None => Cow::Borrowed(importance),
-    })
+    };
+    // Pruning may leave nothing.
+    Some(renamed).filter(|importance| !importance.is_empty())
 }

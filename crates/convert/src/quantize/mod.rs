@@ -57,7 +57,7 @@ pub struct QuantizeOptions {
     pub recipe: Option<&'static Recipe>,
     /// Choose types for a size, in place of a recipe.
     pub target: Option<Target>,
-    /// What bends the recipe. `copy` and `has_importance` are set by what this struct holds.
+    /// What bends the recipe. `has_importance` is set by what this struct holds.
     pub plan: PlanOptions,
     /// How much columns matter.
     pub importance: Option<Importance>,
@@ -197,6 +197,16 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
         }
         checked => checked?,
     }
+    if let Some(recipe) = options.recipe {
+        let wanted = |planned: &PlannedTensor| planned.fallback_from.unwrap_or(planned.ty);
+        let has_default = |planned: &PlannedTensor| wanted(planned) == recipe.default;
+        if !plan.tensors.iter().any(has_default) && plan.tensors.iter().any(|p| p.by_recipe) {
+            report.warnings.push(format!(
+                "no tensor of this model gets {}, the type that {} is named after",
+                recipe.default, recipe.name
+            ));
+        }
+    }
     let stand_ins: Vec<String> = report
         .fallbacks()
         .map(|tensor| tensor.name.clone())
@@ -236,6 +246,12 @@ pub(crate) fn check_types(
                 tensor: name,
                 ty: tensor.ty,
                 target,
+            });
+        }
+        if target.is_for_activations() {
+            return Err(ConvertError::ActivationType {
+                tensor: name,
+                ty: target,
             });
         }
         if !target.can_encode() {

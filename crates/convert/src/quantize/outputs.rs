@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use gristmill_gguf::{Error, ShardPlan, WriteOptions, check_target, resume_paths};
+use gristmill_gguf::{ShardPlan, WriteOptions, check_target, resume_paths};
 
 use super::QuantizeReport;
 use super::job::Job;
-use crate::error::Result;
+use crate::error::{ConvertError, Result};
 
 /// Refuses outputs that cannot be written or would replace an input or each other, and notes the size of each. Where
 /// nothing is written, too: a plan that could not be carried out is none.
@@ -38,7 +38,7 @@ pub(super) fn check(
         check_target(path, write_options)?;
         if let Some(twice) = taken.iter().find(|other| place(other) == place(path)) {
             let path = twice.clone();
-            return Err(Error::OutputTwice { path }.into());
+            return Err(ConvertError::OutputTwice { path });
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use gristmill_quant::{QuantError, TensorType};
 
 use super::{Quality, QuantizeOptions, Target};
 use crate::error::{ConvertError, Result};
-use crate::recipe::{Plan, SourceTensor};
+use crate::recipe::{Plan, SourceTensor, Unused};
 
 /// Types of blocks that older programs do not read.
 const NEWEST: &[TensorType] = &[
@@ -122,11 +122,22 @@ impl QuantizeReport {
             file_bytes: 0,
             warnings: Vec::new(),
         };
-        for &index in &plan.unused_overrides {
-            let pattern = &options.plan.tensor_types[index].pattern;
-            report
-                .warnings
-                .push(format!("the override `{pattern}` found no tensor"));
+        let entry = |index: usize| {
+            let entry = &options.plan.tensor_types[index];
+            format!("`{}={}`", entry.pattern, entry.ty)
+        };
+        for unused in &plan.unused_overrides {
+            let name = entry(unused.index);
+            report.warnings.push(match unused.reason {
+                Unused::NotFound => format!("the override {name} found no tensor"),
+                Unused::Kept => {
+                    format!("the override {name} finds only tensors whose type never changes")
+                }
+                Unused::Earlier(earlier) => format!(
+                    "the override {name} decides nothing: {} comes first for all its tensors",
+                    entry(earlier)
+                ),
+            });
         }
         let notes = report
             .fallback_kinds()

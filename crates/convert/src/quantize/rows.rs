@@ -247,7 +247,33 @@ fn encode_chunk(
         }
     }
     valid(rows.to, out)?;
+    check_magnitude(rows, first_row, &values, out)?;
     Ok(values)
+}
+
+/// Values from here on are beyond the scales of most types.
+const HUGE: f32 = (1u32 << 30) as f32;
+
+/// Refuses blocks that lost huge values: where a search divides by one, what comes out may be nothing in place of infinity.
+fn check_magnitude(rows: &Rows<'_>, first_row: usize, values: &[f32], out: &[u8]) -> Result<()> {
+    // Without a way out on the way, so that the compiler takes many values at once.
+    let any = |any: bool, value: &f32| any | (value.abs() >= HUGE);
+    if !values.iter().fold(false, any) {
+        return Ok(());
+    }
+    let mut after = vec![0.0; values.len()];
+    decode_row(rows.to, out, &mut after).map_err(|error| in_kernel(rows.tensor, error))?;
+    let is_lost =
+        |(before, after): (&f32, &f32)| before.abs() >= HUGE && after.abs() < before.abs() / 2.0;
+    match values.iter().zip(&after).position(is_lost) {
+        Some(index) => Err(ConvertError::BeyondType {
+            tensor: rows.tensor.to_owned(),
+            ty: rows.to,
+            value: values[index],
+            element: first_row * rows.row_len + index,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Looks for values and scales that are not finite; the data begins with element `first` of the tensor.

@@ -44,6 +44,15 @@ pub(super) struct Mix {
     /// Very few bits: no general upgrades for many experts or shared heads, and layers are counted, not read
     /// from names.
     pub very_low: bool,
+    /// A type that is garbage without importance in this mix, though not in others.
+    pub coarse: Option<TensorType>,
+}
+
+impl Mix {
+    /// Whether the mix uses a type so sparingly elsewhere that it is garbage without importance.
+    pub fn needs_importance(&self, ty: TensorType) -> bool {
+        self.coarse == Some(ty)
+    }
 }
 
 pub(super) static NONE: Mix = MIX;
@@ -59,6 +68,7 @@ const MIX: Mix = Mix {
     gate_up: &[],
     everything: &[],
     very_low: false,
+    coarse: None,
 };
 
 fn always(_: &Place) -> bool {
@@ -168,6 +178,7 @@ pub(super) static Q2_K: Mix = Mix {
 pub(super) static Q2_K_S: Mix = Mix {
     value: &[(shared_heads, q::Q4_K)],
     down: &[(first_eighth, q::Q4_K)],
+    coarse: Some(q::Q2_K),
     ..MIX
 };
 

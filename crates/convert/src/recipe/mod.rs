@@ -15,8 +15,8 @@ use crate::error::{ConvertError, Result};
 
 pub(crate) use plan::needs_importance;
 pub use plan::{
-    ModelFacts, Plan, PlanOptions, PlannedTensor, SourceTensor, TensorOverride, plan, sort_tensors,
-    tensor_type,
+    ModelFacts, Plan, PlanOptions, PlannedTensor, SourceTensor, TensorOverride, Unused,
+    UnusedOverride, plan, sort_tensors, tensor_type,
 };
 pub use tensor_kind::TensorKind;
 

@@ -162,8 +162,6 @@ pub struct PlanOptions {
     pub token_embedding_type: Option<TensorType>,
     /// Types by pattern; the first that finds a tensor decides.
     pub tensor_types: Vec<TensorOverride>,
-    /// Change nothing.
-    pub copy: bool,
     /// An importance matrix is present.
     pub has_importance: bool,
 }
@@ -198,8 +196,28 @@ impl PlannedTensor {
 pub struct Plan {
     /// One entry per tensor.
     pub tensors: Vec<PlannedTensor>,
-    /// Overrides (by index) that found no tensor.
-    pub unused_overrides: Vec<usize>,
+    /// Overrides that decide nothing.
+    pub unused_overrides: Vec<UnusedOverride>,
+}
+
+/// An override that decides nothing, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnusedOverride {
+    /// Its number.
+    pub index: usize,
+    /// Why.
+    pub reason: Unused,
+}
+
+/// Why an override decides nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unused {
+    /// It finds no tensor.
+    NotFound,
+    /// It finds only tensors whose type never changes.
+    Kept,
+    /// An earlier one finds all its tensors too; the number of the first such.
+    Earlier(usize),
 }
 
 /// Sorts tensors as they are written: those outside of blocks first, then block by block, by name within.
@@ -251,11 +269,38 @@ pub fn plan(
         .iter()
         .enumerate()
         .filter(|(_, used)| !**used)
-        .map(|(index, _)| index);
+        .map(|(index, _)| UnusedOverride {
+            index,
+            reason: why_unused(index, model, tensors, options),
+        });
     Ok(Plan {
         tensors: planned?,
         unused_overrides: unused.collect(),
     })
+}
+
+/// Why the override of a number decides nothing.
+fn why_unused(
+    index: usize,
+    model: &ModelFacts,
+    tensors: &[SourceTensor],
+    options: &PlanOptions,
+) -> Unused {
+    let finds = |index: usize, tensor: &SourceTensor| {
+        let entry = &options.tensor_types[index];
+        entry.pattern.is_match(&tensor.name)
+    };
+    let mut found = tensors
+        .iter()
+        .filter(|tensor| finds(index, tensor))
+        .peekable();
+    if found.peek().is_none() {
+        return Unused::NotFound;
+    }
+    found
+        .filter(|tensor| may_change(model, &tensor.name, tensor.written_dims()))
+        .find_map(|tensor| (0..index).find(|&earlier| finds(earlier, tensor)))
+        .map_or(Unused::Kept, Unused::Earlier)
 }
 
 struct Planner<'a> {
@@ -276,8 +321,7 @@ struct Planner<'a> {
 impl Planner<'_> {
     fn tensor(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Result<PlannedTensor> {
         let dims = tensor.written_dims();
-        let kept = self.options.copy
-            || !may_change(self.model, &tensor.name, dims)
+        let kept = !may_change(self.model, &tensor.name, dims)
             || (self.options.leave_output_tensor && kind == TensorKind::Output);
         if kept {
             return Ok(PlannedTensor::kept(tensor));
@@ -426,7 +470,7 @@ impl Planner<'_> {
 
     fn needs_importance(&self, kind: TensorKind, ty: TensorType) -> bool {
         let exempt = kind == TensorKind::TokenEmbedding || kind == TensorKind::Output;
-        let by_recipe = needs_importance(ty) || (ty == q::Q2_K && self.recipe.name == "Q2_K_S");
+        let by_recipe = needs_importance(ty) || self.recipe.mix.needs_importance(ty);
         // What the type itself refuses cannot be exempt.
         ty.needs_importance() || (by_recipe && !exempt)
     }
@@ -451,7 +495,7 @@ pub(crate) fn needs_importance(ty: TensorType) -> bool {
     ty.needs_importance() || COARSE.contains(&ty)
 }
 
-/// Types with blocks too long for some rows, and what stands in for them.
+/// Types with blocks too long for some rows, and what is used instead.
 const FALLBACKS: &[(TensorType, TensorType)] = &[
     (q::IQ1_S, q::IQ4_NL),
     (q::IQ1_M, q::IQ4_NL),
@@ -477,12 +521,12 @@ fn fit_rows(tensor: &str, row_len: u64, ty: TensorType) -> Result<TensorType> {
     if fits(ty) {
         return Ok(ty);
     }
-    let stand_in = FALLBACKS
+    let fallback = FALLBACKS
         .iter()
         .find(|(from, _)| *from == ty)
         .map(|(_, to)| *to);
-    match stand_in {
-        Some(stand_in) if fits(stand_in) => Ok(stand_in),
+    match fallback {
+        Some(fallback) if fits(fallback) => Ok(fallback),
         None if ty.block_len() > 32 => Err(ConvertError::NoFallback {
             tensor: tensor.to_owned(),
             row_len,

@@ -284,7 +284,11 @@ fn case_b39_override_rules() {
             [plan.tensors[0].ty.name(), plan.tensors[1].ty.name()],
             ["q5_K", "q4_0"]
         );
-        assert_eq!(plan.unused_overrides, [2]);
+        let unused = UnusedOverride {
+            index: 2,
+            reason: Unused::NotFound,
+        };
+        assert_eq!(plan.unused_overrides, [unused]);
     }
     assert!(matches!(
         parse("attn_q"),

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use gristmill_convert::ConvertError;
 use gristmill_convert::quantize::QuantizeOptions;
+use gristmill_convert::recipe::RECIPES;
 use gristmill_gguf::{Metadata, Model, Value};
-use gristmill_quant::{F16, Q4_K};
+use gristmill_quant::{BF16, F16, F32, MXFP4, Q4_K, TensorType};
 
 use crate::fixtures::{QUERY, describe, importance, recipe, run, sha256, small_model, write_query};
 
@@ -198,41 +199,73 @@ fn values_that_are_no_numbers() {
                 .expect_err("there is no such weight")
                 .to_string();
             assert!(
-                error.contains("blk.0.attn_q.weight") && error.contains("block 40000 "),
+                error.contains("blk.0.attn_q.weight") && error.contains("f32 element 40000 "),
                 "{error}"
             );
         }
     }
 }
 
-/// A source with values that no scale can hold is refused, and nothing is left at the output's name.
+/// A source with values that no scale can hold is refused, for every type that has one, and nothing is left at the output's
+/// name. (Types with scales of eight bits of exponent hold them.)
 #[test]
 fn values_beyond_every_scale() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("huge.gguf");
-    let mut values = vec![1.0f32; 1024];
-    values[700] = 1e30;
-    write_query(&path, &values);
-    for name in ["Q4_K_M", "Q8_0", "F16"] {
-        let output = folder.path().join("out.gguf");
-        let error = run(&QuantizeOptions::new(&path, &output, recipe(name)))
-            .expect_err("the scale is infinite");
-        assert!(
-            error
-                .to_string()
-                .contains("quantized data validation failed"),
-            "{error}"
-        );
-        assert!(
-            error.to_string().contains("blk.0.attn_q.weight") && error.hint().is_some(),
-            "{error}"
-        );
-        assert_eq!(
-            std::fs::read_dir(folder.path())
+    for exponent in [10, 12, 20, 30, 37] {
+        let mut values = vec![1.0f32; 1024];
+        values[700] = 10f32.powi(exponent);
+        let _ = std::fs::remove_file(&path);
+        write_query(&path, &values);
+        for recipe in RECIPES
+            .iter()
+            .filter(|recipe| recipe.default != F32 && recipe.default != BF16)
+        {
+            let output = folder.path().join("out.gguf");
+            let mut options = QuantizeOptions::new(&path, &output, recipe);
+            options.plan.pure = true;
+            options.importance = Some(importance(&[(QUERY, vec![1.0; 256])]));
+            match run(&options) {
+                Ok(report) if report.tensors[0].to == MXFP4 => {
+                    std::fs::remove_file(&output).expect("it is there");
+                    continue;
+                }
+                Ok(_) => panic!("{} takes 1e{exponent}", recipe.name),
+                Err(error) => {
+                    let text = error.to_string();
+                    let what = ["quantized data validation failed", "cannot hold"];
+                    assert!(what.iter().any(|what| text.contains(what)), "{text}");
+                    assert!(text.contains(QUERY) && error.hint().is_some(), "{text}");
+                }
+            }
+            let left = std::fs::read_dir(folder.path())
                 .expect("it is there")
-                .count(),
-            1,
-            "{name}: something was left"
-        );
+                .count();
+            assert_eq!(left, 1, "{}: something was left", recipe.name);
+        }
     }
+}
+
+/// Types of activations are no types of weights.
+#[test]
+fn activations_are_no_weights() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("in.gguf");
+    write_query(&path, &[1.0; 512]);
+    let output = folder.path().join("out.gguf");
+    let refused = TensorType::all().filter(|ty| {
+        let mut options = QuantizeOptions::new(&path, &output, recipe("Q4_K_M"));
+        options.plan.tensor_types = vec![format!("attn_q={ty}").parse().expect("a type")];
+        options.importance = Some(importance(&[(QUERY, vec![1.0; 256])]));
+        options.dry_run = true;
+        match run(&options) {
+            Err(error @ ConvertError::ActivationType { .. }) => error.hint().is_some(),
+            _ => false,
+        }
+    });
+    let refused: Vec<&str> = refused.map(TensorType::name).collect();
+    assert_eq!(
+        refused,
+        ["q8_1", "q8_k"].map(|name| TensorType::from_name(name).expect("a type").name())
+    );
 }

@@ -86,7 +86,7 @@ fn case_b37_an_expert_without_text() {
     assert_eq!(
         report.warnings,
         [format!(
-            "1 matrices saw no text and are quantized with equal weights (the first: 1 of 2 of {EXPERTS:?})"
+            "1 matrix saw no text (the first: 1 of 2 of {EXPERTS:?}): quantized with equal weights"
         )]
     );
     let model = Model::open(&output).expect("it was just written");
@@ -107,6 +107,43 @@ fn case_b37_an_expert_without_text() {
             "expert {expert}"
         );
     }
+}
+
+/// Weights that are numbers, and yet too large or too small to compute with.
+#[test]
+fn weights_out_of_range_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let (input, output) = (
+        folder.path().join("in.gguf"),
+        folder.path().join("out.gguf"),
+    );
+    write_query(&input, &values(512));
+    let with = |weight: f32| {
+        let mut options = QuantizeOptions::new(&input, &output, recipe("Q4_K_S"));
+        options.importance = Some(importance(&[(QUERY, vec![weight; 256])]));
+        options.force = true;
+        options
+    };
+    for weight in [3e38, 1e16, 1e-18, 1e-40] {
+        let error = run(&with(weight)).expect_err("it is out of range");
+        assert!(
+            matches!(error, ConvertError::ImportanceRange { .. }) && error.hint().is_some(),
+            "{error}"
+        );
+        assert!(!output.exists());
+    }
+    // Inside, only what weights are to each other counts.
+    let mut losses = Vec::new();
+    for weight in [1.0, 1e15, 1e-17] {
+        let options = QuantizeOptions {
+            measure: true,
+            ..with(weight)
+        };
+        let report = run(&options).expect("it is in range");
+        losses.push(report.quality().expect("it was measured").relative_error());
+    }
+    let close = |loss: &f64| (loss / losses[0] - 1.0).abs() < 0.01;
+    assert!(losses.iter().all(close), "{losses:?}");
 }
 
 /// What needs importance and has none is refused before an output is opened, all tensors at once.

@@ -124,6 +124,14 @@ impl Error {
         }
     }
 
+    /// The message without the path before it.
+    pub(crate) fn reason(&self) -> String {
+        let text = self.to_string();
+        let path = self.path().map(|path| format!("{}: ", path.display()));
+        let reason = path.and_then(|path| text.strip_prefix(&path).map(str::to_owned));
+        reason.unwrap_or(text)
+    }
+
     /// The same error with the file that it is in, for errors about metadata, which know only their
     /// key.
     pub fn in_file(self, path: &Path) -> Error {

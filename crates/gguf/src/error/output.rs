@@ -17,12 +17,6 @@ macro_rules! output_errors {
             /// The input.
             input: PathBuf,
         } hint "choose another name: an input is never overwritten";
-        /// Two outputs have one name.
-        #[error("{}: is named for two outputs", .path.display())]
-        OutputTwice {
-            /// The output.
-            path: PathBuf,
-        } hint "give each output a name of its own";
         /// The name of the output is empty.
         #[error("the name of the output is empty")]
         OutputNameless hint "name the file to write, with its folder if it is to lie in one";

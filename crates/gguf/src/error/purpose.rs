@@ -15,6 +15,12 @@ macro_rules! purpose_errors {
             /// The file.
             path: PathBuf,
         } hint "name the model's file here; `gristmill quantize --imatrix` takes an importance matrix";
+        /// There is nothing at the path of an importance matrix.
+        #[error("{}: no such file", .path.display())]
+        NoImatrix {
+            /// The path.
+            path: PathBuf,
+        } hint "check the path of the importance matrix: the file that `llama-imatrix` wrote for this model";
         /// A file that is no importance matrix where one is needed.
         #[error("{}: not an importance matrix: {reason}", .path.display())]
         NotImatrix {

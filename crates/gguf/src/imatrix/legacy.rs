@@ -13,6 +13,7 @@ use std::path::Path;
 
 use super::{Imatrix, ImatrixEntry, LegacyLoss};
 use crate::cursor::{Cursor, Endian};
+use crate::diagnose::diagnose;
 use crate::error::{Error, Result};
 use crate::mapping::Mapping;
 use crate::output::{OutputFile, WriteOptions};
@@ -34,7 +35,15 @@ pub(super) fn read(path: &Path) -> Result<Imatrix> {
             path: path.to_owned(),
         });
     }
-    parse(Mapping::of_file(&file, path)?.as_ref(), path)
+    let bytes = Mapping::of_file(&file, path)?;
+    match diagnose(bytes.as_ref(), path) {
+        // Nothing that is known: no magic marks the older form.
+        Error::NotGguf { .. } => parse(bytes.as_ref(), path),
+        known => Err(Error::NotImatrix {
+            path: path.to_owned(),
+            reason: known.reason(),
+        }),
+    }
 }
 
 /// An `i32` that counts something.
@@ -90,7 +99,10 @@ pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Imatrix> {
                 .push(String::from_utf8_lossy(name).into_owned());
         }
     }
-    Ok(imatrix)
+    match cursor.remaining() {
+        0 => Ok(imatrix),
+        n => Err(not(format!("{n} bytes follow behind its end"))),
+    }
 }
 
 fn entry(cursor: &mut Cursor<'_>, index: u64) -> Result<(String, ImatrixEntry)> {

@@ -102,7 +102,9 @@ impl ImatrixEntry {
                 sums[index]
             ));
         }
-        if let Some(index) = counts.iter().position(sum) {
+        // Some collectors count in fractions of a chunk; what rounds to none although it is some is damage.
+        let count = |value: &f32| sum(value) || (*value > 0.0 && value.round() == 0.0);
+        if let Some(index) = counts.iter().position(count) {
             return Err(format!("the count of matrix {index} is {}", counts[index]));
         }
         let plain = activations.as_deref().unwrap_or_default();
@@ -155,8 +157,8 @@ impl Imatrix {
     /// Reads a file of either form: its first bytes decide, whatever its name.
     ///
     /// # Errors
-    /// [`Error::NotImatrix`] for another kind of file, [`Error::BadImatrix`] for data that no collector writes,
-    /// [`Error::Truncated`], and those of [`crate::File::open`].
+    /// [`Error::NoImatrix`] where there is no file, [`Error::NotImatrix`] for another kind of file, [`Error::BadImatrix`] for
+    /// data that no collector writes, [`Error::Truncated`], and those of [`crate::File::open`].
     pub fn open(path: &Path) -> Result<Imatrix> {
         if has_magic(path)? {
             container::read(path)
@@ -249,8 +251,12 @@ impl Imatrix {
 
 /// Whether a file begins as GGUF does.
 fn has_magic(path: &Path) -> Result<bool> {
-    let about =
-        std::fs::metadata(path).map_err(|source| Error::io(path, "look at the file", source))?;
+    let about = std::fs::metadata(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => Error::NoImatrix {
+            path: path.to_owned(),
+        },
+        _ => Error::io(path, "look at the file", source),
+    })?;
     if about.is_dir() {
         return Err(Error::NotImatrix {
             path: path.to_owned(),

@@ -337,3 +337,15 @@ fn sums_that_no_number_can_hold_are_refused_when_written() {
         assert!(!path.exists());
     }
 }
+
+/// A path with nothing at it is told as one of an importance matrix, and a count that is some but rounds to none is damage.
+#[test]
+fn what_is_not_there_and_counts_of_nearly_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let absent = Imatrix::open(&folder.path().join("absent.dat"));
+    assert!(matches!(absent, Err(Error::NoImatrix { .. })));
+    for (count, is_sound) in [(0.0, true), (1e-8, false), (0.6, true), (3.0, true)] {
+        let entry = ImatrixEntry::new(vec![1.0; 4], vec![count], None);
+        assert_eq!(entry.is_ok(), is_sound, "{count}");
+    }
+}

@@ -35,6 +35,7 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("Interrupted", include_str!("../../interrupt.rs")),
     ("ListTooLong", include_str!("../hashing.rs")),
     ("NotFirstShard", EDITING),
+    ("NoImatrix", include_str!("../imatrix.rs")),
     ("NotImatrix", include_str!("../imatrix.rs")),
     ("Resume", include_str!("../resuming.rs")),
     ("TooLargeToTurn", include_str!("../../memory.rs")),
