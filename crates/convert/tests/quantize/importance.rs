@@ -1,5 +1,7 @@
 //! B37: importance matrices with zeros, without tensors, of another model.
 
+use std::path::Path;
+
 use gristmill_convert::ConvertError;
 use gristmill_convert::quantize::{Importance, ImportanceFilter, QuantizeOptions};
 use gristmill_convert::recipe::RECIPES;
@@ -53,26 +55,60 @@ fn case_b37_columns_without_importance() {
 
 const EXPERTS: &str = "blk.0.ffn_up_exps.weight";
 
+/// A llama with stacked matrices.
+fn write_experts(input: &Path, dims: [u64; 3], data: &[f32]) {
+    let mut metadata = Metadata::new();
+    describe(&mut metadata);
+    metadata.set("llama.expert_count", dims[2] as u32);
+    metadata.set("llama.expert_used_count", 1u32);
+    let plan = TensorPlan {
+        name: EXPERTS.to_owned(),
+        dims: dims.to_vec(),
+        ty: F32,
+    };
+    let mut writer = Writer::create(input, &metadata, &[plan], &WriteOptions::default())
+        .expect("the folder is writable");
+    let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_le_bytes()).collect();
+    writer.write(&bytes).expect("it is its turn");
+    writer.finish().expect("the disk has room");
+}
+
+/// Experts whose borders lie inside slabs and chunks, each with weights of its own: the bytes are those of one thread and
+/// one slab.
+#[test]
+fn borders_of_experts_do_not_depend_on_threads_or_slabs() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = folder.path().join("in.gguf");
+    let (n_rows, n_experts) = (67, 5);
+    write_experts(&input, [256, n_rows, n_experts], &values(256 * 67 * 5));
+    let weights: Vec<f32> = (0..256 * 5)
+        .map(|i| 1.0 + (i % 11 * (i / 256)) as f32)
+        .collect();
+    let mut imatrix = Imatrix::default();
+    let entry = ImatrixEntry::new(weights, vec![1.0; 5], None).expect("it is sound");
+    imatrix.insert(EXPERTS, entry);
+    let mut first: Option<Vec<u8>> = None;
+    for (n_threads, slab_bytes) in [(1, 0), (3, 1), (2, 70_000), (5, 256 * 4 * 100)] {
+        let output = folder.path().join(format!("{n_threads}-{slab_bytes}.gguf"));
+        let mut options = QuantizeOptions::new(&input, &output, recipe("IQ3_XXS"));
+        options.importance = Some(Importance::new("x", imatrix.clone()));
+        (options.n_threads, options.slab_bytes) = (n_threads, slab_bytes);
+        run(&options).expect("it can be quantized");
+        let bytes = std::fs::read(&output).expect("it is there");
+        assert!(
+            *first.get_or_insert_with(|| bytes.clone()) == bytes,
+            "{n_threads} {slab_bytes}"
+        );
+    }
+}
+
 /// Two experts, of which the second was never chosen: it alone is quantized with equal weights, and that is said.
 #[test]
 fn case_b37_an_expert_without_text() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let input = folder.path().join("in.gguf");
-    let mut metadata = Metadata::new();
-    describe(&mut metadata);
-    metadata.set("llama.expert_count", 2u32);
-    metadata.set("llama.expert_used_count", 1u32);
-    let plan = TensorPlan {
-        name: EXPERTS.to_owned(),
-        dims: vec![256, 3, 2],
-        ty: F32,
-    };
-    let mut writer = Writer::create(&input, &metadata, &[plan], &WriteOptions::default())
-        .expect("the folder is writable");
     let data = values(256 * 6);
-    let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_le_bytes()).collect();
-    writer.write(&bytes).expect("it is its turn");
-    writer.finish().expect("the disk has room");
+    write_experts(&input, [256, 3, 2], &data);
 
     let weights: Vec<f32> = (0..256).map(|i| 1.0 + (i % 7) as f32).collect();
     let mut imatrix = Imatrix::default();
