@@ -49,7 +49,7 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// Whether the mix uses a type so sparingly elsewhere that it is garbage without importance.
+    /// Whether a type is garbage without importance in this mix, though not in others.
     pub fn needs_importance(&self, ty: TensorType) -> bool {
         self.coarse == Some(ty)
     }
