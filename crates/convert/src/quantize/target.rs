@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use std::cmp::Reverse;
+
 use gristmill_gguf::{TensorView, tensor_bytes};
 use gristmill_kernels::{Pool, decode_row, encode_rows, for_each_chunk};
 use gristmill_quant as q;
@@ -38,6 +40,9 @@ impl fmt::Display for Target {
         }
     }
 }
+
+/// How many of the largest tensors are tried with every candidate.
+const N_TRIED: usize = 2;
 
 /// Types for rows of whole super-blocks. F16 is not among them: whether it holds every value only the whole tensor tells.
 const LONG: &[TensorType] = &[
@@ -263,34 +268,77 @@ fn row_error(
     Ok(Quality::of_row(&before, &after, weights))
 }
 
-/// For each tensor the number of its candidate: as little cost as the bytes allow. Where they allow none, the bytes of the
-/// smallest choice.
+/// For each tensor the number of its candidate: as little cost as the bytes allow. The error is the bytes that the smallest
+/// candidates take.
+///
+/// The largest tensors are tried with every candidate: often there is less left than a step of theirs takes when its turn
+/// comes, though it would be worth more than what the bytes went to before.
 fn choose(candidates: &[Vec<Candidate>], budget: u64) -> Result<Vec<usize>, u64> {
-    let mut chosen = vec![0; candidates.len()];
-    let bytes_of = |chosen: &[usize]| {
-        let each = candidates.iter().zip(chosen);
-        each.map(|(candidates, &index)| candidates[index].bytes)
-            .fold(0u64, u64::saturating_add)
-    };
-    let smallest = bytes_of(&chosen);
-    let Some(mut left) = budget.checked_sub(smallest) else {
+    let mut best = vec![0; candidates.len()];
+    let smallest = bytes_of(candidates, &best);
+    if smallest > budget {
         return Err(smallest);
-    };
-    for step in steps(candidates) {
+    }
+    let largest_bytes = |&tensor: &usize| candidates[tensor].iter().map(|one| one.bytes).max();
+    let mut tried: Vec<usize> = (0..candidates.len()).collect();
+    tried.sort_by_key(|tensor| Reverse(largest_bytes(tensor)));
+    tried.truncate(N_TRIED);
+    let steps = steps(candidates);
+    let mut least = f64::INFINITY;
+    let n_combinations: usize = tried
+        .iter()
+        .map(|&tensor| candidates[tensor].len())
+        .product();
+    for mut number in 0..n_combinations {
+        let mut chosen = vec![0; candidates.len()];
+        for &tensor in &tried {
+            chosen[tensor] = number % candidates[tensor].len();
+            number /= candidates[tensor].len();
+        }
+        let Some(left) = budget.checked_sub(bytes_of(candidates, &chosen)) else {
+            continue;
+        };
+        spend(candidates, &steps, &tried, &mut chosen, left);
+        let costs = candidates.iter().zip(&chosen);
+        let cost: f64 = costs
+            .map(|(candidates, &index)| candidates[index].cost)
+            .sum();
+        if cost < least {
+            (least, best) = (cost, chosen);
+        }
+    }
+    Ok(best)
+}
+
+fn bytes_of(candidates: &[Vec<Candidate>], chosen: &[usize]) -> u64 {
+    let each = candidates.iter().zip(chosen);
+    each.map(|(candidates, &index)| candidates[index].bytes)
+        .fold(0, u64::saturating_add)
+}
+
+/// Spends the bytes that are left on tensors that are not settled.
+fn spend(
+    candidates: &[Vec<Candidate>],
+    steps: &[Step],
+    settled: &[usize],
+    chosen: &mut [usize],
+    mut left: u64,
+) {
+    for step in steps {
         // Steps of a tensor come in order; one whose predecessor did not fit does not fit either.
         let from = &candidates[step.tensor][chosen[step.tensor]];
         let to = &candidates[step.tensor][step.to];
-        if chosen[step.tensor] == step.from && to.bytes - from.bytes <= left {
+        let is_next = chosen[step.tensor] == step.from && !settled.contains(&step.tensor);
+        if is_next && to.bytes - from.bytes <= left {
             left -= to.bytes - from.bytes;
             chosen[step.tensor] = step.to;
         }
     }
     // What is left is too little for the next step of any tensor on its hull, and perhaps enough for a smaller one.
-    while let Some((tensor, to)) = best_rest(candidates, &chosen, left) {
+    while let Some((tensor, to)) = best_rest(candidates, settled, chosen, left) {
         left -= candidates[tensor][to].bytes - candidates[tensor][chosen[tensor]].bytes;
         chosen[tensor] = to;
     }
-    Ok(chosen)
 }
 
 /// A tensor going from one candidate to the next on its convex hull.
@@ -337,9 +385,17 @@ fn next_on_hull(candidates: &[Candidate], from: usize) -> Option<(usize, f64)> {
 }
 
 /// The change of one tensor that fits into what is left and gains most.
-fn best_rest(candidates: &[Vec<Candidate>], chosen: &[usize], left: u64) -> Option<(usize, usize)> {
+fn best_rest(
+    candidates: &[Vec<Candidate>],
+    settled: &[usize],
+    chosen: &[usize],
+    left: u64,
+) -> Option<(usize, usize)> {
     let mut best: Option<(usize, usize, f64)> = None;
     for (tensor, (candidates, &from)) in candidates.iter().zip(chosen).enumerate() {
+        if settled.contains(&tensor) {
+            continue;
+        }
         let start = candidates[from];
         for (to, candidate) in candidates.iter().enumerate() {
             let fits = candidate.bytes.saturating_sub(start.bytes) <= left;
@@ -380,6 +436,26 @@ mod tests {
         assert_eq!(chosen(70), [2, 1]);
         assert_eq!(chosen(1000), [2, 2]);
         assert_eq!(choose(&tensors, 19), Err(20));
+    }
+
+    /// By gain per byte the small tensors would take their steps first, and too little would be left for the large one.
+    #[test]
+    fn a_large_step_is_not_left_out_for_small_ones() {
+        let small = || candidates(&[(10, 1.0), (20, 0.4), (30, 0.3)]);
+        let tensors = [
+            candidates(&[(100, 9.0), (150, 7.0)]),
+            small(),
+            small(),
+            small(),
+        ];
+        assert_eq!(
+            choose(&tensors, 180).expect("the smallest fit"),
+            [1, 0, 0, 0]
+        );
+        assert_eq!(
+            choose(&tensors, 210).expect("the smallest fit"),
+            [1, 1, 1, 1]
+        );
     }
 
     #[test]
