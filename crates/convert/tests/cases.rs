@@ -341,9 +341,9 @@ fn values_beyond_f16_are_an_error_that_suggests_bf16() {
 fn values_that_no_block_can_hold_are_refused() {
     const TENSOR: &str = "model.layers.2.mlp.down_proj.weight";
     // Beyond the first slab of a small tensor there is nothing; so the place is far into it.
-    for (bits, element, block) in [
-        (0x7fc0u16, 100_000, "block 100000 "),
-        (0x7f80, 31, "block 31 "),
+    for (bits, element, place) in [
+        (0x7fc0u16, 100_000, "element 100000 "),
+        (0x7f80, 31, "element 31 "),
         (0x4b7f, 64_000, "block 2000 "),
     ] {
         let mut fixture = Fixture::new();
@@ -353,7 +353,7 @@ fn values_that_no_block_can_hold_are_refused() {
         let text = error.to_string();
         assert!(
             text.contains("model.safetensors: tensor `blk.2.ffn_down.weight`: ")
-                && text.contains(block),
+                && text.contains(place),
             "{text}"
         );
         assert!(error.hint().unwrap().contains("BF16"), "{text}");
