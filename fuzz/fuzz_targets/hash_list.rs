@@ -21,14 +21,12 @@ fuzz_target!(|text: &str| {
     for name in names.take(64) {
         for kind in kinds() {
             if let Some(hash) = manifest.hash(kind, name) {
-                assert!(
-                    text.contains(hash)
-                        && hash
-                            .bytes()
-                            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-                );
+                assert!(text.contains(hash));
                 assert_eq!(manifest.outcome(kind, name, hash), Outcome::Equal);
-                assert_eq!(manifest.outcome(kind, name, "0"), Outcome::Different);
+                assert_eq!(
+                    manifest.outcome(kind, name, &format!("{hash}0")),
+                    Outcome::Different
+                );
                 if kind == FILE_SHA256 {
                     files.push((name, hash));
                 }
