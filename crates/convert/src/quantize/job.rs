@@ -1,6 +1,7 @@
 //! One quantization: everything that is known before a byte is written, and how the data of one tensor passes.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::importance::under_new_names;
 use super::metadata::{FILE_TYPE_KEY, append};
@@ -127,7 +128,7 @@ impl<'a> Job<'a> {
                     .sources
                     .iter()
                     .any(|tensor| tensor.name == "output.weight"),
-                n_blocks: facts.n_layers,
+                n_blocks: facts.n_layers.saturating_sub(n_pruned(self.options)),
             },
             pool: &pool,
             allow_requantize: self.options.allow_requantize,
@@ -136,10 +137,17 @@ impl<'a> Job<'a> {
         self.recipe = most_used(&self.sources, &plan);
         self.plan = plan;
         let is_set = |(key, _): &(String, Value)| key == FILE_TYPE_KEY;
-        if let Some(recipe) = self.recipe
-            && !self.options.metadata.iter().any(is_set)
-        {
-            self.metadata.set(FILE_TYPE_KEY, recipe.id);
+        if !self.options.metadata.iter().any(is_set) {
+            let of_source = || self.model.metadata().get(FILE_TYPE_KEY).cloned();
+            match self
+                .recipe
+                .map(|recipe| recipe.id.into())
+                .or_else(of_source)
+            {
+                Some(number) => self.metadata.set(FILE_TYPE_KEY, number),
+                // No recipe has the most used type, and the source told none.
+                None => self.metadata.remove(FILE_TYPE_KEY),
+            };
         }
         Ok(())
     }
@@ -389,4 +397,9 @@ fn most_used(sources: &[SourceTensor], plan: &Plan) -> Option<&'static Recipe> {
     }
     let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
     Recipe::of_type(most.0)
+}
+
+/// How many blocks are left out.
+fn n_pruned(options: &QuantizeOptions) -> u64 {
+    options.prune_blocks.iter().collect::<BTreeSet<_>>().len() as u64
 }

@@ -254,7 +254,8 @@ fn encode_chunk(
 /// Values from here on are beyond the scales of most types.
 const HUGE: f32 = (1u32 << 30) as f32;
 
-/// Refuses blocks that lost huge values: where a search divides by one, what comes out may be nothing in place of infinity.
+/// Refuses blocks that lost the huge value that is their largest: where a search divides by one, what comes out may be
+/// nothing in place of infinity. Beside a larger one a value may well round to nothing.
 fn check_magnitude(rows: &Rows<'_>, first_row: usize, values: &[f32], out: &[u8]) -> Result<()> {
     // Without a way out on the way, so that the compiler takes many values at once.
     let any = |any: bool, value: &f32| any | (value.abs() >= HUGE);
@@ -263,9 +264,20 @@ fn check_magnitude(rows: &Rows<'_>, first_row: usize, values: &[f32], out: &[u8]
     }
     let mut after = vec![0.0; values.len()];
     decode_row(rows.to, out, &mut after).map_err(|error| in_kernel(rows.tensor, error))?;
-    let is_lost =
-        |(before, after): (&f32, &f32)| before.abs() >= HUGE && after.abs() < before.abs() / 2.0;
-    match values.iter().zip(&after).position(is_lost) {
+    let block_len = rows.to.block_len();
+    let mut largest = values
+        .chunks(block_len)
+        .enumerate()
+        .filter_map(|(block, values)| {
+            let in_block = values.iter().enumerate();
+            let (index, _) = in_block.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
+            Some(block * block_len + index)
+        });
+    let is_lost = |&index: &usize| {
+        let (before, after) = (values[index].abs(), after[index].abs());
+        before >= HUGE && after < before / 2.0
+    };
+    match largest.find(is_lost) {
         Some(index) => Err(ConvertError::BeyondType {
             tensor: rows.tensor.to_owned(),
             ty: rows.to,

@@ -246,6 +246,20 @@ fn values_beyond_every_scale() {
     }
 }
 
+/// Beside a larger value of its block, a huge one may round to nothing.
+#[test]
+fn a_huge_value_beside_a_larger_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("huge.gguf");
+    let mut values = vec![1.0f32; 1024];
+    (values[700], values[701]) = (1e12, 2e9);
+    write_query(&path, &values);
+    let mut options = QuantizeOptions::new(&path, folder.path().join("out.gguf"), recipe("Q8_0"));
+    options.plan.tensor_types = vec!["attn_q=mxfp4".parse().expect("a pattern and a type")];
+    let report = run(&options).expect("its scales reach so far");
+    assert_eq!(report.tensors[0].to, MXFP4);
+}
+
 /// Types of activations are no types of weights.
 #[test]
 fn activations_are_no_weights() {

@@ -73,7 +73,11 @@ fn bytes_are_those_of_the_plain_encoder() {
     println!("{n_compared} rows encoded");
 }
 
-/// No type of weights is slow with AVX2 because a line of its table is missing: those without an entry are named here.
+/// Types of weights that run by their plain kernels with AVX2: none so far.
+#[cfg(target_arch = "x86_64")]
+const WITHOUT_AVX2: &[TensorType] = &[];
+
+/// No type of weights is slow with AVX2 because a line of its table is missing.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn every_type_of_weights_has_its_avx2_kernels() {
@@ -83,7 +87,8 @@ fn every_type_of_weights_has_its_avx2_kernels() {
     else {
         return;
     };
-    let weights = TensorType::all().filter(|ty| ty.is_quantized() && !ty.is_for_activations());
+    let weights = TensorType::all()
+        .filter(|ty| ty.is_quantized() && !ty.is_for_activations() && !WITHOUT_AVX2.contains(ty));
     for ty in weights {
         assert!(
             table.encoders.iter().any(|kernel| kernel.ty == ty),
