@@ -417,18 +417,19 @@ impl Begun {
         for shard in &mut self.files {
             shard.named = all_done && shard.place() == shard.path && shard.has_its_name();
         }
-        let unnamed = self.files.iter().filter(|shard| !shard.named);
-        for shard in unnamed {
+        let is_lost = |files: &[Shard], place: &Place| {
+            let shard = &files[place.file];
+            !shard.named && shard.place() == shard.path
+        };
+        // One file that is not ours makes all of them be written again, so that none keeps its name.
+        if self.tensors.iter().any(|place| is_lost(&self.files, place)) {
+            self.files.iter_mut().for_each(|shard| shard.named = false);
+        }
+        for shard in self.files.iter().filter(|shard| !shard.named) {
             output::check_target(&shard.path, options)?;
         }
-        if self.files.iter().any(|shard| shard.named) {
-            return Ok(());
-        }
-        let is_lost = |place: &Place| {
-            let shard = &self.files[place.file];
-            shard.place() == shard.path
-        };
-        if let Some(first) = self.tensors.iter().position(is_lost) {
+        let mut places = self.tensors.iter();
+        if let Some(first) = places.position(|place| is_lost(&self.files, place)) {
             verified.truncate(first);
         }
         Ok(())

@@ -244,6 +244,37 @@ fn files_that_have_their_names_are_known() {
     }
 }
 
+/// Killed while the files got their names, after which one of them was changed: whatever its tensors hold, the file is not
+/// ours as it is, and what replaces it is whole.
+#[test]
+fn a_file_that_was_changed_under_its_name_is_written_again() {
+    let force = WriteOptions {
+        force: true,
+        ..WriteOptions::default()
+    };
+    for (n_shards, named, changed) in [(1, 0..1, 0), (3, 1..3, 1), (3, 1..3, 2), (3, 0..3, 1)] {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let expected = expected(folder.path(), n_shards);
+        let plan = plan(&folder.path().join("out"), n_shards);
+        go_on(&mut open(&plan, "x").expect("nothing is there"), &plan, 5);
+        for shard in &plan[named.clone()] {
+            std::fs::rename(partial(&shard.path, ".partial"), &shard.path).expect("it is there");
+        }
+        let path = &plan[changed].path;
+        let mut longer = std::fs::read(path).expect("it is there");
+        longer.push(0);
+        std::fs::write(path, &longer).expect("it is writable");
+        let error = open(&plan, "x").expect_err("the file is not ours");
+        assert!(matches!(error, Error::OutputExists { .. }), "{error}");
+        let mut writer = ResumableWriter::open(&plan, &force, "x", &[&b"source"[..]; 5])
+            .expect("what is there may be replaced");
+        assert_eq!(std::fs::read(path).expect("it is there"), longer);
+        go_on(&mut writer, &plan, 5);
+        writer.finish().expect("it is complete");
+        assert_eq!(files(&plan), expected, "{n_shards} {named:?} {changed}");
+    }
+}
+
 #[test]
 fn another_run_is_not_continued() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
