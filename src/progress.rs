@@ -1,6 +1,7 @@
 //! What a conversion or quantization shows while it runs: notes and warnings as lines, and on a terminal a bar with
 //! the rate and the time left. In a pipe there is no bar.
 
+use std::io::IsTerminal as _;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -132,6 +133,8 @@ pub struct PromptBar {
 
 impl PromptBar {
     const PATIENCE: Duration = Duration::from_secs(1);
+    /// How often the time that has passed is shown.
+    const TICK: Duration = Duration::from_millis(200);
 
     /// A bar over so many tokens, of which none is computed.
     pub fn new(n_tokens: usize) -> Self {
@@ -141,13 +144,22 @@ impl PromptBar {
                 .with_style(style("prompt: {len} tokens, {elapsed}"));
         let (over, wait) = channel();
         let late = bar.clone();
-        std::thread::spawn(move || {
-            if wait.recv_timeout(Self::PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                late.set_draw_target(ProgressDrawTarget::stderr());
-                late.enable_steady_tick(Duration::from_millis(200));
-                remember(&late);
+        let show = move || {
+            if wait.recv_timeout(Self::PATIENCE) != Err(RecvTimeoutError::Timeout) {
+                return;
             }
-        });
+            late.set_draw_target(ProgressDrawTarget::stderr());
+            remember(&late);
+            while wait.recv_timeout(Self::TICK) == Err(RecvTimeoutError::Timeout) {
+                late.tick();
+            }
+        };
+        if std::io::stderr().is_terminal() {
+            // Where no thread can be made the prompt is computed without a bar.
+            let _ = std::thread::Builder::new()
+                .name("prompt bar".into())
+                .spawn(show);
+        }
         PromptBar { bar, _over: over }
     }
 
