@@ -23,7 +23,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use xxhash_rust::xxh64::{Xxh64, xxh64};
+use xxhash_rust::xxh64::Xxh64;
 
 use crate::directory;
 use crate::error::{Error, Result};
@@ -147,7 +147,8 @@ pub fn resume_paths(plan: &[ShardPlan]) -> Vec<PathBuf> {
 
 impl ResumableWriter {
     /// Checks the plan, the targets and the free space, and verifies what an earlier run left. `description` tells
-    /// everything that the bytes depend on beside the plan and `sources`, the data that each tensor is made from.
+    /// everything that the bytes depend on beside the plan and the data that tensors are made from. Of a tensor that may be
+    /// done, given its number, `read_source` hands over that data, in pieces of any size.
     ///
     /// # Errors
     /// Those of [`crate::ShardWriter::create`]; [`Error::Resume`] where what is there belongs to another run, to one that
@@ -156,7 +157,7 @@ impl ResumableWriter {
         plan: &[ShardPlan],
         options: &WriteOptions,
         description: &str,
-        sources: &[&[u8]],
+        read_source: impl FnMut(usize, &mut dyn FnMut(&[u8])),
     ) -> Result<ResumableWriter> {
         let (files, tensors) = layout(plan, options)?;
         let Some(first) = files.first() else {
@@ -184,7 +185,7 @@ impl ResumableWriter {
             journal,
             journal_path: journal_path.clone(),
         };
-        let opened = begun.go_on(options, description, sources);
+        let opened = begun.go_on(options, description, read_source);
         let is_empty = || fs::symlink_metadata(&journal_path).is_ok_and(|about| about.len() == 0);
         if opened.is_err() && is_new && is_empty() {
             // There is nobody to tell of another failure.
@@ -359,7 +360,7 @@ impl Begun {
         mut self,
         options: &WriteOptions,
         description: &str,
-        sources: &[&[u8]],
+        read_source: impl FnMut(usize, &mut dyn FnMut(&[u8])),
     ) -> Result<ResumableWriter> {
         let mut hasher = Sha256::new();
         hasher.update(description);
@@ -380,7 +381,7 @@ impl Begun {
         }
         let lines = lines.unwrap_or_default();
         let n_lines = lines.len();
-        let mut verified = verify(&self.files, &self.tensors, lines, sources);
+        let mut verified = verify(&self.files, &self.tensors, lines, read_source);
         self.settle_named(&mut verified, options)?;
         let spoilt = (verified.len() < n_lines).then(|| self.tensors[verified.len()].name.clone());
         prepare(&self.files, &self.tensors, verified.len(), || {
@@ -591,7 +592,7 @@ fn verify(
     files: &[Shard],
     tensors: &[Place],
     lines: Vec<Option<Line>>,
-    sources: &[&[u8]],
+    mut read_source: impl FnMut(usize, &mut dyn FnMut(&[u8])),
 ) -> Vec<Line> {
     let mut verified = Vec::new();
     let mut open: Option<(usize, File)> = None;
@@ -608,10 +609,12 @@ fn verify(
             open = Some((place.file, file));
         }
         let Some((_, file)) = &mut open else { break };
-        let source = sources.get(index).copied().unwrap_or_default();
-        let same = format!("{:016x}", xxh64(source, 0)) == line.source
-            && hash_of(file, place).is_some_and(|hash| hash == line.hash);
-        if !same {
+        if hash_of(file, place).is_none_or(|hash| hash != line.hash) {
+            break;
+        }
+        let mut source = Xxh64::new(0);
+        read_source(index, &mut |piece| source.update(piece));
+        if format!("{:016x}", source.digest()) != line.source {
             break;
         }
         verified.push(line);

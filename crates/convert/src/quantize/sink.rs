@@ -7,6 +7,9 @@ use super::job::Job;
 use super::source_state::SourceState;
 use crate::error::Result;
 
+/// Bytes of the source that are read at once to compare them with what an earlier run read.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// An output that takes the tensors of a plan in their order.
 pub(super) enum Sink {
     Whole(Box<ShardWriter>),
@@ -25,8 +28,9 @@ impl Sink {
             return Ok(Sink::Whole(Box::new(ShardWriter::create(files, options)?)));
         }
         let description = description(job, source);
-        let sources: Vec<&[u8]> = job.views.iter().map(|view| view.data).collect();
-        let writer = ResumableWriter::open(&files, options, &description, &sources)?;
+        let writer = ResumableWriter::open(&files, options, &description, |index, read| {
+            read_released(job, index, read);
+        })?;
         Ok(Sink::Resumable(Box::new(writer)))
     }
 
@@ -77,6 +81,24 @@ impl Sink {
             Sink::Resumable(writer) => writer.finish()?,
         }
         Ok(())
+    }
+}
+
+/// Reads the source of a tensor in pieces, and gives the pages of each back.
+fn read_released(job: &Job<'_>, index: usize, read: &mut dyn FnMut(&[u8])) {
+    let Some(view) = job.views.get(index) else {
+        return;
+    };
+    let region = job.model.region(view.shard);
+    // Inside the mapped file, so it fits.
+    let mut start = view.offset as usize;
+    for piece in view.data.chunks(PIECE_BYTES) {
+        read(piece);
+        let end = start + piece.len();
+        if let Some(region) = &region {
+            region.release(start..end);
+        }
+        start = end;
     }
 }
 

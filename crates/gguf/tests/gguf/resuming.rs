@@ -92,7 +92,18 @@ fn open_from(
     description: &str,
     source: &[u8],
 ) -> Result<ResumableWriter, Error> {
-    ResumableWriter::open(plan, &WriteOptions::default(), description, &[source; 5])
+    open_with(plan, &WriteOptions::default(), description, source)
+}
+
+fn open_with(
+    plan: &[ShardPlan],
+    options: &WriteOptions,
+    description: &str,
+    source: &[u8],
+) -> Result<ResumableWriter, Error> {
+    ResumableWriter::open(plan, options, description, |_, read| {
+        source.chunks(4).for_each(read);
+    })
 }
 
 #[test]
@@ -266,8 +277,8 @@ fn a_file_that_was_changed_under_its_name_is_written_again() {
         std::fs::write(path, &longer).expect("it is writable");
         let error = open(&plan, "x").expect_err("the file is not ours");
         assert!(matches!(error, Error::OutputExists { .. }), "{error}");
-        let mut writer = ResumableWriter::open(&plan, &force, "x", &[&b"source"[..]; 5])
-            .expect("what is there may be replaced");
+        let mut writer =
+            open_with(&plan, &force, "x", b"source").expect("what is there may be replaced");
         assert_eq!(std::fs::read(path).expect("it is there"), longer);
         go_on(&mut writer, &plan, 5);
         writer.finish().expect("it is complete");
@@ -351,7 +362,7 @@ fn what_no_run_left_stays_as_it_is() {
         ..WriteOptions::default()
     };
     let refused = |options: &WriteOptions| {
-        let error = ResumableWriter::open(&plan, options, "x", &[]).expect_err("it is refused");
+        let error = open_with(&plan, options, "x", b"").expect_err("it is refused");
         assert_eq!(std::fs::read(&input).expect("it is there"), b"an input");
         std::fs::remove_file(&file).expect("it is there");
         error
