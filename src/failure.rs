@@ -245,7 +245,8 @@ fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     })
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
+/// Whether the reader of our output has gone.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind = |cause: &(dyn std::error::Error + 'static)| {
         let of_json = || cause.downcast_ref::<serde_json::Error>()?.io_error_kind();
         let own = cause.downcast_ref::<io::Error>().map(io::Error::kind);

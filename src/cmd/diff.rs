@@ -77,14 +77,16 @@ impl Run for Diff {
             }
         };
         let printed = show(&found, options.metadata_only, self.json);
-        if found.is_equal() {
-            return printed;
-        }
-        if let Err(error) = printed {
-            // A reader who has gone is no trouble; and the models differ all the same.
-            failure::report(&error);
-        }
-        Err(Exit(EXIT_DIFFERENT).into())
+        let code = match printed {
+            // A reader who has gone is no trouble; and what was found is found all the same.
+            Err(error) if !failure::is_broken_pipe(&error) => {
+                failure::print(&error);
+                EXIT_TROUBLE
+            }
+            _ if found.is_equal() => return Ok(()),
+            _ => EXIT_DIFFERENT,
+        };
+        Err(Exit(code).into())
     }
 }
 

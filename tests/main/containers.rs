@@ -528,3 +528,23 @@ fn golden_files_split_as_the_reference_splits_them() {
     }
     gristmill_golden::compared(SHARDS.len(), "split sets");
 }
+
+/// What cannot be printed is trouble, and not a difference.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_comparison_that_cannot_be_printed() {
+    let place = Workplace::new();
+    place.write("a.gguf", crate::bytes::sample().build());
+    for json in [None, Some("--json")] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let status = place
+            .command("gristmill")
+            .args(["diff", "a.gguf", "a.gguf"])
+            .args(json)
+            .stdout(full.expect("the system has it"))
+            .stderr(std::process::Stdio::null())
+            .status()
+            .expect("it starts");
+        assert_eq!(status.code(), Some(2), "{json:?}");
+    }
+}

@@ -657,7 +657,7 @@ impl ConvertError {
                 "give a type in place of the target; COPY copies a file that has nothing to quantize"
             }
             ConvertError::ImportanceRange { .. } => {
-                "mean squares of activations lie between 1e-17 and 1e15: the file is damaged or was scaled; make the importance matrix again"
+                "mean squares of activations lie between 1e-17 and 1e15: the file is damaged or was scaled; make the importance matrix again, or leave that tensor's entry out with `--exclude-weights NAME`"
             }
             ConvertError::BeyondType { .. } => {
                 "BF16 holds any magnitude: give that tensor a type with `--tensor-type`, or mend the source"

@@ -38,5 +38,11 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// The text of a file.
 pub fn read_text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(read(path)?).map_err(|_| anyhow!("{}: is no UTF-8 text", path.display()))
+    let text = String::from_utf8(read(path)?);
+    let text = text.map_err(|_| anyhow!("{}: is no UTF-8 text", path.display()))?;
+    // Some editors put a mark in front; it is no part of the text.
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
 }
