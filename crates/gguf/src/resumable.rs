@@ -29,7 +29,7 @@ use crate::directory;
 use crate::error::{Error, Result};
 use crate::hash::hexadecimal;
 use crate::output::{self, StagedFile, WriteOptions};
-use crate::shard_writer::ShardPlan;
+use crate::shard_writer::{ShardPlan, commit_set};
 use crate::writer;
 
 const TITLE: &str = "gristmill resume 2";
@@ -258,7 +258,7 @@ impl ResumableWriter {
         if self.notes.len() < self.tensors.len() {
             return Err(self.mismatch("tensors are missing".to_owned()));
         }
-        let mut staged = Vec::new();
+        let (mut staged, mut paths) = (Vec::new(), Vec::new());
         for shard in self.files.iter().filter(|shard| !shard.named) {
             let file = open_own(&shard.partial, false)?;
             let io = |source| Error::io(&shard.partial, "bring the data to the disk", source);
@@ -269,8 +269,9 @@ impl ResumableWriter {
                 });
             }
             staged.push(StagedFile::kept(&shard.path, &shard.partial, self.force));
+            paths.push(shard.path.clone());
         }
-        output::commit_all(staged)?;
+        commit_set(staged, &paths, self.force)?;
         // The files are whole and have their names; the same command finds a journal that stays, and removes it.
         let _ = fs::remove_file(&self.journal_path);
         Ok(())

@@ -1,5 +1,7 @@
 //! Writing a model as one file or as a set of shards, with the interface of a [`Writer`].
 
+use std::fs;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -211,6 +213,8 @@ pub struct ShardWriter {
     waiting: Vec<ShardPlan>,
     writer: Writer,
     done: Vec<StagedFile>,
+    /// Where the files go.
+    paths: Vec<PathBuf>,
     /// Of the files after the first.
     options: WriteOptions,
     size: u64,
@@ -233,6 +237,7 @@ impl ShardWriter {
             let options = if number == 0 { &options } else { &later };
             size = size.saturating_add(shard.size(options)?);
         }
+        let paths = plan.iter().map(|shard| shard.path.clone()).collect();
         let mut waiting = plan;
         waiting.reverse();
         let Some(first) = waiting.pop() else {
@@ -247,6 +252,7 @@ impl ShardWriter {
             waiting,
             writer,
             done: Vec::new(),
+            paths,
             options: later,
             size,
         };
@@ -285,10 +291,10 @@ impl ShardWriter {
     /// Brings all files to the disk and gives them their names.
     ///
     /// # Errors
-    /// Those of [`Writer::finish`]; then none of the files is there.
+    /// Those of [`Writer::finish`]; then none of the files is there, and those that they were to replace are.
     pub fn finish(mut self) -> Result<()> {
         self.done.push(self.writer.stage()?);
-        output::commit_all(self.done)
+        commit_set(self.done, &self.paths, self.options.force)
     }
 
     /// Goes on to the next file that has tensors, once this one is complete.
@@ -302,6 +308,41 @@ impl ShardWriter {
         }
         Ok(())
     }
+}
+
+/// Gives the files of a set their names. Those that they replace have second names meanwhile, by which they come back if a
+/// file gets no name; a kill leaves them there.
+pub(crate) fn commit_set(files: Vec<StagedFile>, paths: &[PathBuf], force: bool) -> Result<()> {
+    let mut replaced = Vec::new();
+    // One file alone is replaced in a single step.
+    if force && paths.len() > 1 {
+        let second_names = paths.iter().map(|path| second_name(path));
+        replaced.extend(paths.iter().zip(second_names));
+    }
+    let done = output::commit_all(files);
+    for (path, second) in replaced {
+        let Some(second) = second else { continue };
+        // Where the file still has its own name, renaming does nothing. There is nobody to tell of another failure: the file
+        // keeps its second name then.
+        if done.is_ok() || fs::rename(&second, path).is_ok() {
+            let _ = fs::remove_file(&second);
+        }
+    }
+    done
+}
+
+/// Gives a file a second name beside its own; none where there is no file, or on a file system without second names.
+fn second_name(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let free = (0..100).find_map(|number| {
+        let second = path.with_file_name(format!("{name}.{}-{number}.old", std::process::id()));
+        match fs::hard_link(path, &second) {
+            // Left by a killed process with the same id.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+            linked => Some(linked.ok().map(|()| second)),
+        }
+    });
+    free.flatten()
 }
 
 fn open(shard: &ShardPlan, options: &WriteOptions) -> Result<Writer> {

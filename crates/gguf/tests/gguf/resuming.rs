@@ -286,6 +286,66 @@ fn a_file_that_was_changed_under_its_name_is_written_again() {
     }
 }
 
+/// A set that is to replace another one, and of which a file gets no name.
+#[test]
+fn a_set_that_cannot_be_replaced_stays() {
+    let force = WriteOptions {
+        force: true,
+        ..WriteOptions::default()
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let plan = plan(&folder.path().join("out"), 3);
+    let n_files = || {
+        std::fs::read_dir(folder.path())
+            .expect("it is there")
+            .count()
+    };
+    // A folder with something in it stands in the way of the second file.
+    let obstacle = plan[1].path.join("file");
+    let obstruct = || {
+        std::fs::remove_file(&plan[1].path).expect("it is there");
+        std::fs::create_dir(&plan[1].path).expect("the name is free");
+        std::fs::write(&obstacle, "in the way").expect("it is writable");
+    };
+    let write_old = || {
+        let _ = std::fs::remove_dir_all(&plan[1].path);
+        for shard in &plan {
+            std::fs::write(&shard.path, "old").expect("it is writable");
+        }
+    };
+    let is_old = || {
+        for path in [&plan[0].path, &plan[2].path] {
+            assert_eq!(std::fs::read(path).expect("it is there"), b"old");
+        }
+        assert!(obstacle.exists());
+    };
+
+    write_old();
+    let mut writer = ShardWriter::create(plan.clone(), &force).expect("it may be replaced");
+    for tensor in tensors(&plan) {
+        let written = writer.write_tensor(&tensor.name, &data(&tensor));
+        written.expect("it is its turn");
+    }
+    obstruct();
+    writer.finish().expect_err("a folder is in the way");
+    is_old();
+    assert_eq!(n_files(), 3);
+
+    write_old();
+    let mut writer = open_with(&plan, &force, "x", b"source").expect("it may be replaced");
+    go_on(&mut writer, &plan, 5);
+    obstruct();
+    writer.finish().expect_err("a folder is in the way");
+    is_old();
+    assert_eq!(n_files(), 3 + 4);
+
+    write_old();
+    let writer = open_with(&plan, &force, "x", b"source").expect("it goes on");
+    writer.finish().expect("nothing is in the way");
+    assert_eq!(files(&plan), expected(folder.path(), 3));
+    assert_eq!(n_files(), 3 + 3);
+}
+
 #[test]
 fn another_run_is_not_continued() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
