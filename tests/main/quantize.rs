@@ -284,7 +284,7 @@ fn case_b39_overrides() {
     let unused = [
         "the override `nothing=q8_0` found no tensor",
         "the override `norm=q8_0` finds only tensors whose type never changes",
-        "the override `attn_q=q6_K` decides nothing: `attn_q=f16` comes first for all its tensors",
+        "the override `attn_q=q6_K` decides nothing: an earlier one, as `attn_q=f16`, comes first for each of its tensors",
     ];
     assert_eq!(warnings, &unused);
     place.write("bad.txt", "attn_v=q8_0 attn_q\n");

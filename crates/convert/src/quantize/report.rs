@@ -8,7 +8,7 @@ use gristmill_quant::{QuantError, TensorType};
 
 use super::{Quality, QuantizeOptions, Target};
 use crate::error::{ConvertError, Result};
-use crate::recipe::{Plan, SourceTensor, Unused};
+use crate::recipe::{Plan, SourceTensor, TensorOverride, Unused, UnusedOverride};
 
 /// Types of blocks that older programs do not read.
 const NEWEST: &[TensorType] = &[
@@ -81,6 +81,27 @@ pub struct QuantizeReport {
     pub warnings: Vec<String>,
 }
 
+/// What is told of an override that decides nothing.
+fn decides_nothing(unused: UnusedOverride, overrides: &[TensorOverride]) -> String {
+    let entry = |index: usize| {
+        let entry = &overrides[index];
+        format!("`{}={}`", entry.pattern, entry.ty)
+    };
+    let reason = match unused.reason {
+        Unused::NotFound => "found no tensor".to_owned(),
+        Unused::Kept => "finds only tensors whose type never changes".to_owned(),
+        Unused::Unquantized => {
+            "decides nothing: overrides count only with a recipe that quantizes".to_owned()
+        }
+        Unused::Earlier(earlier) => format!(
+            "decides nothing: an earlier one, as {}, comes first for each of its tensors",
+            entry(earlier)
+        ),
+        Unused::Outranked => "decides nothing: another option decides for its tensors".to_owned(),
+    };
+    format!("the override {} {reason}", entry(unused.index))
+}
+
 impl QuantizeReport {
     pub(super) fn new(
         options: &QuantizeOptions,
@@ -122,23 +143,10 @@ impl QuantizeReport {
             file_bytes: 0,
             warnings: Vec::new(),
         };
-        let entry = |index: usize| {
-            let entry = &options.plan.tensor_types[index];
-            format!("`{}={}`", entry.pattern, entry.ty)
-        };
-        for unused in &plan.unused_overrides {
-            let name = entry(unused.index);
-            report.warnings.push(match unused.reason {
-                Unused::NotFound => format!("the override {name} found no tensor"),
-                Unused::Kept => {
-                    format!("the override {name} finds only tensors whose type never changes")
-                }
-                Unused::Earlier(earlier) => format!(
-                    "the override {name} decides nothing: {} comes first for all its tensors",
-                    entry(earlier)
-                ),
-            });
-        }
+        let overrides = &options.plan.tensor_types;
+        let unused = plan.unused_overrides.iter();
+        let unused = unused.map(|unused| decides_nothing(*unused, overrides));
+        report.warnings.extend(unused);
         let notes = report
             .fallback_kinds()
             .iter()

@@ -166,6 +166,24 @@ pub struct PlanOptions {
     pub has_importance: bool,
 }
 
+impl PlanOptions {
+    /// Whether tensors of this kind stay in the source's type.
+    fn keeps(&self, kind: TensorKind) -> bool {
+        self.leave_output_tensor && kind == TensorKind::Output
+    }
+
+    /// The type that the options for the output and the embedding name for a tensor. One by pattern wins for the embedding of
+    /// each layer, and for no other tensor.
+    fn type_by_kind(&self, name: &str, kind: TensorKind, by_pattern: bool) -> Option<TensorType> {
+        match kind {
+            TensorKind::TokenEmbedding if by_pattern && name == PER_LAYER_EMBEDDING => None,
+            TensorKind::TokenEmbedding => self.token_embedding_type,
+            TensorKind::Output => self.output_tensor_type,
+            _ => None,
+        }
+    }
+}
+
 /// The type of one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedTensor {
@@ -216,8 +234,12 @@ pub enum Unused {
     NotFound,
     /// It finds only tensors whose type never changes.
     Kept,
-    /// An earlier one finds all its tensors too; the number of the first such.
+    /// The recipe does not quantize, and such a recipe takes no overrides.
+    Unquantized,
+    /// For each of its tensors an earlier one decides; the number of that for the first of them.
     Earlier(usize),
+    /// Another option decides for its tensors, or for those that no earlier one finds.
+    Outranked,
 }
 
 /// Sorts tensors as they are written: those outside of blocks first, then block by block, by name within.
@@ -271,7 +293,7 @@ pub fn plan(
         .filter(|(_, used)| !**used)
         .map(|(index, _)| UnusedOverride {
             index,
-            reason: why_unused(index, model, tensors, options),
+            reason: why_unused(index, recipe, model, tensors, options),
         });
     Ok(Plan {
         tensors: planned?,
@@ -282,6 +304,7 @@ pub fn plan(
 /// Why the override of a number decides nothing.
 fn why_unused(
     index: usize,
+    recipe: &Recipe,
     model: &ModelFacts,
     tensors: &[SourceTensor],
     options: &PlanOptions,
@@ -290,17 +313,29 @@ fn why_unused(
         let entry = &options.tensor_types[index];
         entry.pattern.is_match(&tensor.name)
     };
-    let mut found = tensors
-        .iter()
-        .filter(|tensor| finds(index, tensor))
-        .peekable();
-    if found.peek().is_none() {
+    let found = |tensor: &&SourceTensor| finds(index, tensor);
+    if !tensors.iter().any(|tensor| found(&tensor)) {
         return Unused::NotFound;
     }
-    found
-        .filter(|tensor| may_change(model, &tensor.name, tensor.written_dims()))
-        .find_map(|tensor| (0..index).find(|&earlier| finds(earlier, tensor)))
-        .map_or(Unused::Kept, Unused::Earlier)
+    let changing = |tensor: &&SourceTensor| may_change(model, &tensor.name, tensor.written_dims());
+    let mut changing = tensors.iter().filter(found).filter(changing).peekable();
+    if changing.peek().is_none() {
+        return Unused::Kept;
+    }
+    if !recipe.default.is_quantized() {
+        return Unused::Unquantized;
+    }
+    let earlier = |tensor: &SourceTensor| {
+        let kind = TensorKind::of(&tensor.name);
+        let outranked =
+            options.keeps(kind) || options.type_by_kind(&tensor.name, kind, true).is_some();
+        (0..index).find(|&earlier| !outranked && finds(earlier, tensor))
+    };
+    let earlier: Option<Vec<usize>> = changing.map(earlier).collect();
+    match earlier.as_deref() {
+        Some([first, ..]) => Unused::Earlier(*first),
+        _ => Unused::Outranked,
+    }
 }
 
 struct Planner<'a> {
@@ -314,15 +349,14 @@ struct Planner<'a> {
     value_index: u64,
     /// Gate, up and down projections seen so far.
     feed_forward_index: [u64; 3],
-    /// Overrides that found a tensor.
+    /// Overrides that decided the type of a tensor.
     used: Vec<bool>,
 }
 
 impl Planner<'_> {
     fn tensor(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Result<PlannedTensor> {
         let dims = tensor.written_dims();
-        let kept = !may_change(self.model, &tensor.name, dims)
-            || (self.options.leave_output_tensor && kind == TensorKind::Output);
+        let kept = !may_change(self.model, &tensor.name, dims) || self.options.keeps(kind);
         if kept {
             return Ok(PlannedTensor::kept(tensor));
         }
@@ -345,19 +379,19 @@ impl Planner<'_> {
 
     /// The type that an option names for the tensor.
     fn named(&mut self, tensor: &SourceTensor, kind: TensorKind) -> Option<TensorType> {
-        let named = self.find_override(&tensor.name);
-        if kind == TensorKind::TokenEmbedding
-            && let Some(ty) = self.options.token_embedding_type
-            && !(tensor.name == PER_LAYER_EMBEDDING && named.is_some())
-        {
-            return Some(ty);
+        let patterns = &self.options.tensor_types;
+        let found = patterns
+            .iter()
+            .position(|entry| entry.pattern.is_match(&tensor.name));
+        let by_kind = self
+            .options
+            .type_by_kind(&tensor.name, kind, found.is_some());
+        if by_kind.is_some() {
+            return by_kind;
         }
-        if kind == TensorKind::Output
-            && let Some(ty) = self.options.output_tensor_type
-        {
-            return Some(ty);
-        }
-        named.filter(|_| self.recipe.default.is_quantized())
+        let index = found.filter(|_| self.recipe.default.is_quantized())?;
+        self.used[index] = true;
+        Some(patterns[index].ty)
     }
 
     /// The recipe's type, before the row length is looked at.
@@ -367,16 +401,6 @@ impl Planner<'_> {
         } else {
             self.mixed(tensor, kind)
         }
-    }
-
-    fn find_override(&mut self, name: &str) -> Option<TensorType> {
-        let index = self
-            .options
-            .tensor_types
-            .iter()
-            .position(|entry| entry.pattern.is_match(name))?;
-        self.used[index] = true;
-        Some(self.options.tensor_types[index].ty)
     }
 
     /// The type by the recipe's mix.

@@ -257,6 +257,59 @@ fn case_b38_rows_not_divisible_by_the_block() {
     );
 }
 
+/// Every reason for which an override decides nothing, and none where it decides.
+#[test]
+fn overrides_that_decide_nothing() {
+    let model = ModelFacts {
+        architecture: "llama".to_owned(),
+        n_layers: 1,
+        ..ModelFacts::default()
+    };
+    let tensors = [
+        matrix("output.weight", 256),
+        matrix("token_embd.weight", 256),
+        matrix("blk.0.attn_q.weight", 256),
+        matrix("blk.0.attn_v.weight", 256),
+        matrix("blk.0.attn_norm.weight", 256),
+    ];
+    let check = |recipe: &str, options: &PlanOptions, patterns: &[&str], expected: &[_]| {
+        let overrides = patterns.iter().map(|pattern| {
+            let text = format!("{pattern}=q8_0");
+            text.parse::<TensorOverride>().expect("it is well formed")
+        });
+        let options = PlanOptions {
+            tensor_types: overrides.collect(),
+            ..options.clone()
+        };
+        let recipe = Recipe::from_name(recipe).expect("it is registered");
+        let plan = plan(recipe, &model, &tensors, &options).expect("rows fit");
+        let unused = plan.unused_overrides.iter();
+        let unused: Vec<_> = unused.map(|unused| (unused.index, unused.reason)).collect();
+        assert_eq!(unused, expected, "{recipe:?} {patterns:?}");
+    };
+    let plain = PlanOptions::default();
+    let typed = PlanOptions {
+        output_tensor_type: Some(q::Q6_K),
+        token_embedding_type: Some(q::Q6_K),
+        ..PlanOptions::default()
+    };
+    let kept = PlanOptions {
+        leave_output_tensor: true,
+        ..PlanOptions::default()
+    };
+    check("Q4_K_M", &plain, &["nothing"], &[(0, Unused::NotFound)]);
+    check("Q4_K_M", &plain, &["norm"], &[(0, Unused::Kept)]);
+    check("F16", &plain, &["attn_v"], &[(0, Unused::Unquantized)]);
+    let two = [(2, Unused::Earlier(0))];
+    check("Q4_K_M", &plain, &["attn_q", "attn_v", "attn"], &two);
+    check("Q4_K_M", &plain, &["attn_q", "attn"], &[]);
+    check("Q4_K_M", &kept, &["output"], &[(0, Unused::Outranked)]);
+    check("Q4_K_M", &typed, &["embd"], &[(0, Unused::Outranked)]);
+    let both = [(0, Unused::Outranked), (1, Unused::Outranked)];
+    check("Q4_K_M", &typed, &["output", "^output"], &both);
+    check("Q4_K_M", &typed, &["output", "output|attn_v"], &both[..1]);
+}
+
 /// B39: overrides win over the mix and over `--pure`; the first match decides; any case; no match is reported.
 #[test]
 fn case_b39_override_rules() {
