@@ -9,6 +9,18 @@ use crate::error::{Result, TemplateError};
 use crate::meter::TextBuilder;
 use crate::value::Value;
 
+/// The zero of every ten decimal digits (category Nd of Unicode 16), ascending.
+const ZEROS: [u32; 76] = [
+    0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66,
+    0xde6, 0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90,
+    0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10,
+    0x1_04a0, 0x1_0d30, 0x1_0d40, 0x1_1066, 0x1_10f0, 0x1_1136, 0x1_11d0, 0x1_12f0, 0x1_1450,
+    0x1_14d0, 0x1_1650, 0x1_16c0, 0x1_16d0, 0x1_16da, 0x1_1730, 0x1_18e0, 0x1_1950, 0x1_1bf0,
+    0x1_1c50, 0x1_1d50, 0x1_1da0, 0x1_1f50, 0x1_6130, 0x1_6a60, 0x1_6ac0, 0x1_6b50, 0x1_6d70,
+    0x1_ccf0, 0x1_d7ce, 0x1_d7d8, 0x1_d7e2, 0x1_d7ec, 0x1_d7f6, 0x1_e140, 0x1_e2f0, 0x1_e4f0,
+    0x1_e5f1, 0x1_e950, 0x1_fbf0,
+];
+
 /// How lines are broken.
 struct Style {
     width: usize,
@@ -203,8 +215,15 @@ fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
+/// A character of a word that is no decimal digit.
 fn is_letter(c: char) -> bool {
-    c == '_' || (c.is_alphanumeric() && !c.is_numeric())
+    is_word(c) && !is_decimal_digit(c)
+}
+
+fn is_decimal_digit(c: char) -> bool {
+    let code = u32::from(c);
+    let zero = ZEROS[..ZEROS.partition_point(|zero| *zero <= code)].last();
+    zero.is_some_and(|zero| code - zero < 10)
 }
 
 fn is_word_punctuation(c: char) -> bool {
