@@ -100,15 +100,17 @@ pub(super) fn filesizeformat(value: &Value, arguments: &mut Arguments) -> Result
         return Value::text(meter, &format!("{:.0} Bytes", bytes.trunc() + 0.0));
     }
     let first = if is_binary { "K" } else { "k" };
-    let mut unit = base;
-    for prefix in [first, "M", "G", "T", "P", "E", "Z", "Y"] {
-        unit *= base;
-        if bytes < unit || prefix == "Y" {
-            let number = base * bytes / unit;
-            return Value::text(meter, &format!("{number:.1} {prefix}{infix}B"));
+    let mut unit = base * base;
+    let mut prefix = first;
+    for larger in ["M", "G", "T", "P", "E", "Z", "Y"] {
+        if bytes < unit {
+            break;
         }
+        unit *= base;
+        prefix = larger;
     }
-    Ok(Value::Undefined)
+    let number = base * bytes / unit;
+    Value::text(meter, &format!("{number:.1} {prefix}{infix}B"))
 }
 
 /// `round(precision=0, method='common')`, to even halves as Python does.
