@@ -62,12 +62,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// Python tools of the reference, without `.py` and with hyphens.
+const SCRIPTS: &[&str] = &[
+    "convert-hf-to-gguf",
+    "convert-hf-to-gguf-update",
+    "convert-llama-ggml-to-gguf",
+    "convert-lora-to-gguf",
+    "gguf-convert-endian",
+    "gguf-dump",
+    "gguf-editor-gui",
+    "gguf-hash",
+    "gguf-new-metadata",
+    "gguf-set-metadata",
+];
+
 /// Whether a tool of the reference has, or once had, this name.
 fn is_name_of_reference(program: &str) -> bool {
-    ["llama-", "gguf-", "gguf_", "convert_"]
-        .iter()
-        .any(|start| program.starts_with(start))
-        || ["main", "server"].contains(&program)
+    let script = program.trim_end_matches(".py").replace('_', "-");
+    program.starts_with("llama-")
+        || SCRIPTS.contains(&script.as_str())
         || reference_name(program).is_some()
 }
 

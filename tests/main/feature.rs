@@ -298,4 +298,15 @@ fn a_reference_name_without_a_command_is_refused() {
     error: no command of gristmill stands for gguf-split
     hint: call it llama-gguf-split, as llama.cpp does
     ");
+    assert_snapshot!(Workplace::new().run("gguf_dump.py a.gguf"), @r"
+    exit: 1
+    --- stderr
+    error: no command of gristmill stands for gguf_dump.py
+    hint: `gristmill links DIR` makes a link for every reference name that has one
+    ");
+    // Names that only look like one are those of copies.
+    for name in ["main", "server", "gguf-tools", "convert_models"] {
+        let told = Workplace::new().run(&format!("{name} --version"));
+        assert!(told.starts_with("exit: 0"), "{name}: {told}");
+    }
 }
