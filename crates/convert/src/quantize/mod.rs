@@ -207,12 +207,12 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
             ));
         }
     }
-    let stand_ins: Vec<String> = report
+    let tensors: Vec<String> = report
         .fallbacks()
         .map(|tensor| tensor.name.clone())
         .collect();
-    if options.forbid_fallback && !stand_ins.is_empty() {
-        return Err(ConvertError::FallbackForbidden { tensors: stand_ins });
+    if options.forbid_fallback && !tensors.is_empty() {
+        return Err(ConvertError::FallbackForbidden { tensors });
     }
     Ok(())
 }

@@ -54,11 +54,11 @@ fn what_a_report_tells() {
     assert_eq!(report.bytes(), 40 * 210 + 300 * 5 * 22 + 1024);
     assert_eq!(report.source_bytes(), 40 * 512 + 300 * 320 + 1024);
     assert_eq!(report.n_elements, 40 * 256 + 300 * 160 + 256);
-    let stand_ins: Vec<_> = report
+    let fallbacks: Vec<_> = report
         .fallbacks()
         .map(|tensor| (tensor.name.as_str(), tensor.fallback_from))
         .collect();
-    assert_eq!(stand_ins, [("blk.0.attn_q.weight", Some(Q4_K))]);
+    assert_eq!(fallbacks, [("blk.0.attn_q.weight", Some(Q4_K))]);
     assert_eq!(
         report.histogram().values().map(|(n, _)| n).sum::<usize>(),
         3
