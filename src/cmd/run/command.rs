@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_begins_with_a_slash_and_letters_never_reaches_the_model() {
+    fn no_unknown_command_reaches_the_model() {
         for line in [
             "/foo",
             "/foo bar",
