@@ -615,3 +615,58 @@ fn memory_does_not_grow_with_the_model() {
         .expect("the shell starts");
     assert!(output.status.success(), "{}", place.show(&output));
 }
+
+/// Any part gives the whole model; shards that are kept have the same tensors, and say of themselves what they are.
+#[test]
+fn case_b44_shards_in_and_out() {
+    let place = Workplace::new();
+    let tensors = [
+        ("token_embd.weight", [256, 40]),
+        ("blk.0.ffn_up.weight", [256, 40]),
+        ("blk.0.ffn_down.weight", [256, 40]),
+    ];
+    write_llama(&place.path("a.gguf"), BF16, &tensors);
+    let run = |line: &str| {
+        let shown = place.run(line);
+        assert!(shown.starts_with("exit: 0"), "{line}\n{shown}");
+    };
+    run("gristmill split --split-max-tensors 2 a.gguf a");
+    run("gristmill quantize a.gguf whole.gguf Q8_0");
+    for part in 1..=2 {
+        run(&format!(
+            "gristmill quantize a-0000{part}-of-00002.gguf part{part}.gguf Q8_0"
+        ));
+        run(&format!("gristmill diff whole.gguf part{part}.gguf"));
+    }
+    run("gristmill quantize --keep-split a-00002-of-00002.gguf kept Q8_0");
+    // The tensors of a kept shard stay in its order.
+    let compared = place.run("gristmill diff whole.gguf kept-00001-of-00002.gguf");
+    assert!(
+        compared.contains("tensors: 0 differ, 3 are equal"),
+        "{compared}"
+    );
+    let open = |name: &str| gristmill_gguf::File::open(&place.path(name)).expect("it was written");
+    for (number, part) in ["00001-of-00002", "00002-of-00002"].into_iter().enumerate() {
+        let (source, kept) = (
+            open(&format!("a-{part}.gguf")),
+            open(&format!("kept-{part}.gguf")),
+        );
+        let names = |file: &gristmill_gguf::File| -> Vec<String> {
+            file.tensors()
+                .iter()
+                .map(|tensor| tensor.name.clone())
+                .collect()
+        };
+        assert_eq!(names(&source), names(&kept), "{part}");
+        for (key, value) in [("split.no", number as u32), ("split.count", 2)] {
+            assert_eq!(
+                kept.metadata().u32(key).expect("a number"),
+                Some(value),
+                "{part}"
+            );
+        }
+        let all = kept.metadata().get("split.tensors.count");
+        assert_eq!(all, source.metadata().get("split.tensors.count"), "{part}");
+        assert!(all.is_some());
+    }
+}
