@@ -320,7 +320,7 @@ impl<'a> Job<'a> {
     }
 
     /// Gives pages of the source back that have been read.
-    fn release(&self, view: &TensorView<'_>, range: std::ops::Range<usize>) {
+    pub(super) fn release(&self, view: &TensorView<'_>, range: std::ops::Range<usize>) {
         if let Some(region) = self.model.region(view.shard) {
             // Inside the mapped file, so it fits.
             let offset = view.offset as usize;

@@ -89,15 +89,11 @@ fn read_released(job: &Job<'_>, index: usize, read: &mut dyn FnMut(&[u8])) {
     let Some(view) = job.views.get(index) else {
         return;
     };
-    let region = job.model.region(view.shard);
-    // Inside the mapped file, so it fits.
-    let mut start = view.offset as usize;
+    let mut start = 0;
     for piece in view.data.chunks(PIECE_BYTES) {
         read(piece);
         let end = start + piece.len();
-        if let Some(region) = &region {
-            region.release(start..end);
-        }
+        job.release(view, start..end);
         start = end;
     }
 }
