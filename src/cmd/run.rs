@@ -5,6 +5,7 @@ mod command;
 mod flags;
 mod input;
 mod output;
+mod sampling;
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub struct Run {
     #[command(flatten)]
     answer: flags::AnswerFlags,
     #[command(flatten)]
-    sampling: flags::SamplingFlags,
+    sampling: sampling::SamplingFlags,
     #[command(flatten)]
     load: flags::LoadFlags,
     #[command(flatten)]

@@ -14,7 +14,7 @@ pub enum EngineError {
     #[error("sampling parameter {name} cannot be {value}")]
     BadSamplingValue {
         /// Name of the parameter.
-        name: &'static str,
+        name: String,
         /// The value given.
         value: f32,
     },
@@ -245,10 +245,8 @@ impl EngineError {
                 Some("give a number, -1 for no limit, or -2 to fill the context".into())
             }
             EngineError::UnknownSampler { .. } => {
-                let names: Vec<_> = crate::sampling::SAMPLERS
-                    .iter()
-                    .map(|kind| kind.name)
-                    .collect();
+                let kinds = crate::sampling::sorted_samplers();
+                let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
                 Some(format!("samplers are {}", names.join(", ")))
             }
             EngineError::TemplateSyntax { .. } | EngineError::TemplateRender { .. } => {

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use gristmill_engine::chat::ChatTemplate;
-use gristmill_engine::sampling::{
-    DORMANT, RANDOM_SEED, SAMPLERS, SamplingOptions, SamplingWishes, is_dormant, sampler,
-};
+use gristmill_engine::sampling::SamplingOptions;
 use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Limit, LoadOptions};
 
 use crate::escapes::unescape;
@@ -199,140 +197,6 @@ impl AnswerFlags {
 }
 
 #[derive(clap::Args)]
-#[command(next_help_heading = "Sampling")]
-pub struct SamplingFlags {
-    /// Temperature; 0 takes the most probable token [default: the model's own, or 0.8]
-    #[arg(long, visible_alias = "temperature", value_name = "N", value_parser = numbers::finite("", |_| true))]
-    temp: Option<f32>,
-    /// Keep the N best tokens; 0 keeps all [default: the model's own, or 40]
-    #[arg(long, value_name = "N", value_parser = numbers::whole(WHOLE_32))]
-    top_k: Option<i64>,
-    /// Keep the fewest best tokens that reach this probability; 1 keeps all [default: the model's own, or 0.95]
-    #[arg(long, value_name = "P",
-        value_parser = numbers::finite("of at least 0; 1 or more keeps all tokens", |p| p >= 0.0))]
-    top_p: Option<f32>,
-    /// Drop tokens below this share of the best one's probability; 0 drops none [default: the model's own, or 0.05]
-    #[arg(long, value_name = "P",
-        value_parser = numbers::finite("of at most 1; 0 or less drops no token", |p| p <= 1.0))]
-    min_p: Option<f32>,
-    /// Last tokens that the penalties see; 0 turns them off, -1 takes all [default: the model's own, or 64]
-    #[arg(long, value_name = "N", value_parser = numbers::whole(-1..=i64::from(i32::MAX)))]
-    repeat_last_n: Option<i64>,
-    /// Penalty on repeated tokens; 1 is off [default: the model's own, or 1]
-    #[arg(long, value_name = "N",
-        value_parser = numbers::finite("above 0; 1 is off", |n| n > 0.0 && (1.0 / n).is_finite()))]
-    repeat_penalty: Option<f32>,
-    /// Penalty on tokens that occurred; 0 is off
-    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = numbers::finite("", |_| true))]
-    presence_penalty: f32,
-    /// Penalty per occurrence; 0 is off
-    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = numbers::finite("", |_| true))]
-    frequency_penalty: f32,
-    /// Change a token's logit: ID+BIAS or ID-BIAS (15043+1, 15043-inf); may be given more than once
-    #[arg(long, short, value_name = "ID(+/-)BIAS", value_parser = logit_bias)]
-    logit_bias: Vec<(u32, f32)>,
-    /// Stages in order, separated by semicolons [default: the model's own, or penalties;top_k;top_p;min_p;temperature]
-    #[arg(long, value_name = "NAMES", value_parser = sampler_names, overrides_with = "sampler_seq")]
-    samplers: Option<String>,
-    /// The same by letters
-    #[arg(
-        long,
-        visible_alias = "sampling-seq",
-        value_name = "LETTERS",
-        value_parser = sampler_letters,
-        overrides_with = "samplers"
-    )]
-    sampler_seq: Option<String>,
-    /// Seed; -1 takes a fresh one
-    #[arg(long, short, value_name = "N", default_value_t = -1,
-        value_parser = numbers::whole(-1..=i64::from(u32::MAX)))]
-    seed: i64,
-}
-
-/// The numbers that the reference takes for a whole number.
-const WHOLE_32: std::ops::RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
-
-fn logit_bias(text: &str) -> Result<(u32, f32), String> {
-    let wrong = || {
-        "it must be a token id, a sign and a number, as in 15043+1, 15043-0.5 or 15043-inf"
-            .to_owned()
-    };
-    let at = text.find(['+', '-']).ok_or_else(wrong)?;
-    let (id, bias) = text.split_at(at);
-    let id = id.trim().parse().map_err(|_| wrong())?;
-    let bias: f32 = bias.trim().parse().map_err(|_| wrong())?;
-    if bias.is_nan() || bias == f32::INFINITY {
-        return Err(wrong());
-    }
-    Ok((id, bias))
-}
-
-fn sampler_names(text: &str) -> Result<String, String> {
-    let mut names = text.split(';').filter(|name| !name.is_empty());
-    match names.find(|name| sampler(name).is_none() && !is_dormant(name)) {
-        None => Ok(text.to_owned()),
-        Some(unknown) => {
-            let known: Vec<&str> = SAMPLERS.iter().map(|kind| kind.name).collect();
-            Err(format!(
-                "sampler '{unknown}' is not supported; there are {}",
-                known.join(", ")
-            ))
-        }
-    }
-}
-
-/// The names, separated by semicolons, that a sequence of letters stands for.
-fn sampler_letters(text: &str) -> Result<String, String> {
-    let name = |letter: char| {
-        let kinds = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
-        let mut kinds = kinds.chain(DORMANT.iter().copied());
-        let found = kinds.find(|(_, known)| *known == letter);
-        found.map(|(name, _)| name).ok_or_else(|| {
-            let known: Vec<String> = SAMPLERS
-                .iter()
-                .map(|kind| format!("{} ({})", kind.letter, kind.name))
-                .collect();
-            format!(
-                "the sampler of letter '{letter}' is not supported; there are {}",
-                known.join(", ")
-            )
-        })
-    };
-    let names: Result<Vec<&str>, String> = text.chars().map(name).collect();
-    Ok(names?.join(";"))
-}
-
-impl SamplingFlags {
-    /// What the user asks for, over what the model recommends, over the program's defaults.
-    pub fn options(&self, model: &SamplingWishes) -> SamplingOptions {
-        let names = self.sampler_seq.as_ref().or(self.samplers.as_ref());
-        let samplers = names.map(|names| {
-            let names = names.split(';').filter(|name| !name.is_empty());
-            names.map(str::to_owned).collect()
-        });
-        let asked = SamplingWishes {
-            temperature: self.temp,
-            top_k: self.top_k.map(|n| usize::try_from(n).unwrap_or(0)),
-            top_p: self.top_p,
-            min_p: self.min_p,
-            repeat_last_n: self
-                .repeat_last_n
-                .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
-            repeat_penalty: self.repeat_penalty,
-            samplers,
-        };
-        asked.or(model).applied_to(SamplingOptions {
-            // -1 is the one number outside, and asks for a fresh seed
-            seed: u32::try_from(self.seed).unwrap_or(RANDOM_SEED),
-            presence_penalty: self.presence_penalty,
-            frequency_penalty: self.frequency_penalty,
-            logit_bias: self.logit_bias.clone(),
-            ..SamplingOptions::default()
-        })
-    }
-}
-
-#[derive(clap::Args)]
 #[command(next_help_heading = "Model")]
 pub struct LoadFlags {
     /// Positions of the context; 0 takes the model's own, cut so that the KV cache stays within 4 GiB
@@ -421,20 +285,5 @@ impl IgnoredFlags {
         if self.mlock {
             say!("note: --mlock changes nothing; pages stay as long as the system keeps them");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_logit_bias_has_an_id_a_sign_and_a_number() {
-        assert_eq!(logit_bias("15043+1"), Ok((15043, 1.0)));
-        assert_eq!(logit_bias("3-0.5"), Ok((3, -0.5)));
-        assert_eq!(logit_bias("3-inf"), Ok((3, f32::NEG_INFINITY)));
-        assert!(
-            logit_bias("3").is_err() && logit_bias("x+1").is_err() && logit_bias("3+y").is_err()
-        );
     }
 }

@@ -3,7 +3,9 @@
 
 use gristmill_gguf::{Metadata, Value};
 
-use super::{SamplingOptions, is_dormant, sampler};
+use super::{
+    Parameter, ParameterValues, SWITCHES, SamplingOptions, is_dormant, parameters, sampler,
+};
 
 /// Metadata keys of sampling defaults begin with this.
 const PREFIX: &str = "general.sampling.";
@@ -11,18 +13,8 @@ const PREFIX: &str = "general.sampling.";
 /// Sampling values that are not left to the program: those a user gave, or those a model recommends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SamplingWishes {
-    /// As [`SamplingOptions::temperature`].
-    pub temperature: Option<f32>,
-    /// As [`SamplingOptions::top_k`].
-    pub top_k: Option<usize>,
-    /// As [`SamplingOptions::top_p`].
-    pub top_p: Option<f32>,
-    /// As [`SamplingOptions::min_p`].
-    pub min_p: Option<f32>,
-    /// As [`SamplingOptions::repeat_last_n`].
-    pub repeat_last_n: Option<usize>,
-    /// As [`SamplingOptions::repeat_penalty`].
-    pub repeat_penalty: Option<f32>,
+    /// As [`SamplingOptions::values`].
+    pub values: ParameterValues,
     /// As [`SamplingOptions::samplers`].
     pub samplers: Option<Vec<String>>,
 }
@@ -40,12 +32,7 @@ impl SamplingWishes {
     /// These where they are, `others` where they are not.
     pub fn or(self, others: &SamplingWishes) -> Self {
         SamplingWishes {
-            temperature: self.temperature.or(others.temperature),
-            top_k: self.top_k.or(others.top_k),
-            top_p: self.top_p.or(others.top_p),
-            min_p: self.min_p.or(others.min_p),
-            repeat_last_n: self.repeat_last_n.or(others.repeat_last_n),
-            repeat_penalty: self.repeat_penalty.or(others.repeat_penalty),
+            values: self.values.or(&others.values),
             samplers: self.samplers.or_else(|| others.samplers.clone()),
         }
     }
@@ -53,37 +40,21 @@ impl SamplingWishes {
     /// Options with these values, and what `options` has for the rest.
     pub fn applied_to(self, options: SamplingOptions) -> SamplingOptions {
         SamplingOptions {
-            temperature: self.temperature.unwrap_or(options.temperature),
-            top_k: self.top_k.unwrap_or(options.top_k),
-            top_p: self.top_p.unwrap_or(options.top_p),
-            min_p: self.min_p.unwrap_or(options.min_p),
-            repeat_last_n: self.repeat_last_n.unwrap_or(options.repeat_last_n),
-            repeat_penalty: self.repeat_penalty.unwrap_or(options.repeat_penalty),
+            values: self.values.or(&options.values),
             samplers: self.samplers.unwrap_or(options.samplers),
             ..options
         }
     }
 
-    /// The values in words, as in `temp 0.6, top_k 20`; nothing where there is none.
+    /// The values in words, as in `top_k 20, temp 0.6`; nothing where there is none.
     pub fn words(&self) -> String {
-        let float = |name, value: Option<f32>| value.map(|value| format!("{name} {value}"));
-        let count = |name, value: Option<usize>| {
-            value.map(|value| match value {
-                usize::MAX => format!("{name} -1"),
-                value => format!("{name} {value}"),
-            })
-        };
-        let samplers = self.samplers.as_ref();
-        let words = [
-            samplers.map(|names| format!("samplers {}", names.join(";"))),
-            count("top_k", self.top_k),
-            float("top_p", self.top_p),
-            float("min_p", self.min_p),
-            float("temp", self.temperature),
-            count("repeat_last_n", self.repeat_last_n),
-            float("repeat_penalty", self.repeat_penalty),
-        ];
-        words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let samplers = self.samplers.iter();
+        let samplers = samplers.map(|names| format!("samplers {}", names.join(";")));
+        let numbers = parameters().filter_map(|parameter| {
+            let number = self.values.get(parameter)?;
+            Some(format!("{} {}", parameter.name(), parameter.show(number)))
+        });
+        samplers.chain(numbers).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -92,22 +63,12 @@ impl ModelSampling {
     /// left out with a warning.
     pub fn of(metadata: &Metadata) -> Self {
         let mut found = ModelSampling::default();
-        let always = |_| true;
-        found.wishes = SamplingWishes {
-            samplers: found.sequence(metadata),
-            top_k: found
-                .integer(metadata, "top_k", i64::from(i32::MIN))
-                .map(|n| usize::try_from(n).unwrap_or(0)),
-            top_p: found.float(metadata, "top_p", "of at least 0", |p| p >= 0.0),
-            min_p: found.float(metadata, "min_p", "of at most 1", |p| p <= 1.0),
-            temperature: found.float(metadata, "temp", "that is finite", always),
-            repeat_last_n: found
-                .integer(metadata, "penalty_last_n", -1)
-                .map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
-            repeat_penalty: found.float(metadata, "penalty_repeat", "above 0", |n| {
-                n > 0.0 && (1.0 / n).is_finite()
-            }),
-        };
+        found.wishes.samplers = found.sequence(metadata);
+        for parameter in parameters() {
+            if let Some(number) = found.number(metadata, parameter) {
+                found.wishes.values.set(parameter, number);
+            }
+        }
         found.unsupported(metadata);
         found
     }
@@ -133,41 +94,21 @@ impl ModelSampling {
         (!known.is_empty()).then(|| known.into_iter().map(str::to_owned).collect())
     }
 
-    fn integer(&mut self, metadata: &Metadata, name: &str, min: i64) -> Option<i64> {
-        let key = format!("{PREFIX}{name}");
+    /// The number that the model recommends for a parameter. As the reference reads text, a fraction is cut off where
+    /// there can be none.
+    fn number(&mut self, metadata: &Metadata, parameter: &Parameter) -> Option<f64> {
+        let key = format!("{PREFIX}{}", parameter.key?);
         let value = metadata.get(&key)?;
-        let number = number(value);
-        // As the reference reads text, a fraction is cut off.
-        let whole = number.filter(|number| number.is_finite()).map(f64::trunc);
-        let range = min as f64..=f64::from(i32::MAX);
-        let Some(whole) = whole.filter(|whole| range.contains(whole)) else {
-            let what = format!("a whole number from {min} to {}", i32::MAX);
-            self.refuse(&key, &shown(value), &what);
-            return None;
-        };
-        Some(whole as i64)
-    }
-
-    fn float(
-        &mut self,
-        metadata: &Metadata,
-        name: &str,
-        rule: &str,
-        holds: fn(f32) -> bool,
-    ) -> Option<f32> {
-        let key = format!("{PREFIX}{name}");
-        let value = metadata.get(&key)?;
-        let number = number(value).map(|number| number as f32);
-        let number = number.filter(|number| number.is_finite() && holds(*number));
+        let number = number(value).and_then(|number| parameter.accept(number));
         if number.is_none() {
-            self.refuse(&key, &shown(value), &format!("a number {rule}"));
+            self.refuse(&key, &shown(value), &parameter.expected());
         }
         number
     }
 
     /// Warns about what is switched on and cannot be had.
     fn unsupported(&mut self, metadata: &Metadata) {
-        for (name, off) in [("xtc_probability", 0.0), ("mirostat", 0.0)] {
+        for &(name, off) in SWITCHES {
             let key = format!("{PREFIX}{name}");
             let value = metadata.get(&key);
             if let Some(value) = value.filter(|value| number(value) != Some(off)) {
@@ -209,12 +150,20 @@ fn shown(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{temperature, top_k, top_p};
     use super::*;
 
     fn entry(name: &str, value: impl Into<Value>) -> Metadata {
         let mut metadata = Metadata::new();
         metadata.set(format!("{PREFIX}{name}"), value);
         metadata
+    }
+
+    /// The wishes of one number.
+    fn one(parameter: &Parameter, number: f64) -> SamplingWishes {
+        let mut wishes = SamplingWishes::default();
+        wishes.values.set(parameter, number);
+        wishes
     }
 
     #[test]
@@ -224,46 +173,38 @@ mod tests {
             assert_eq!(found.warnings, Vec::<String>::new(), "{name}");
             found.wishes
         };
-        let none = SamplingWishes::default;
-        let (temperature, top_k) = (Some(0.6), Some(20));
-        assert_eq!(
-            wish("temp", 0.6f32.into()),
-            SamplingWishes {
-                temperature,
-                ..none()
+        let temp = |number: f32| one(&temperature::TEMPERATURE, f64::from(number));
+        let top_k = |number| one(&top_k::TOP_K, number);
+        assert_eq!(wish("temp", 0.6f32.into()), temp(0.6));
+        assert_eq!(wish("temp", "0.6".into()), temp(0.6));
+        assert_eq!(wish("top_k", 20i32.into()), top_k(20.0));
+        assert_eq!(wish("top_k", 20.5f32.into()), top_k(20.0));
+        assert_eq!(wish("top_k", (-1i32).into()), top_k(-1.0));
+        // Every number that a flag takes is one that a model may recommend.
+        for parameter in parameters() {
+            let Some(key) = parameter.key else {
+                continue;
+            };
+            for number in [0.0, 1.0, 0.5, -1.0].map(|number| parameter.accept(number)) {
+                let Some(number) = number else {
+                    continue;
+                };
+                assert_eq!(wish(key, number.into()), one(parameter, number), "{key}");
             }
+        }
+        assert_eq!(
+            wish("penalty_last_n", (-1i32).into()).words(),
+            "repeat_last_n -1"
         );
         assert_eq!(
-            wish("temp", "0.6".into()),
-            SamplingWishes {
-                temperature,
-                ..none()
-            }
-        );
-        assert_eq!(
-            wish("top_k", 20i32.into()),
-            SamplingWishes { top_k, ..none() }
-        );
-        assert_eq!(
-            wish("top_k", 20.5f32.into()),
-            SamplingWishes { top_k, ..none() }
-        );
-        assert_eq!(wish("top_k", (-1i32).into()).top_k, Some(0));
-        assert_eq!(wish("top_p", 0.9f32.into()).top_p, Some(0.9));
-        assert_eq!(wish("min_p", 0.1f32.into()).min_p, Some(0.1));
-        assert_eq!(wish("penalty_last_n", 32i32.into()).repeat_last_n, Some(32));
-        assert_eq!(
-            wish("penalty_last_n", (-1i32).into()).repeat_last_n,
-            Some(usize::MAX)
-        );
-        assert_eq!(
-            wish("penalty_repeat", 1.1f32.into()).repeat_penalty,
-            Some(1.1)
+            wish("penalty_repeat", 1.1f32.into()).words(),
+            "repeat_penalty 1.1"
         );
         let samplers = wish("sequence", "dry;top-k;temperature".into()).samplers;
         assert_eq!(samplers.unwrap(), ["dry", "top-k", "temperature"]);
-        assert_eq!(wish("xtc_probability", 0.0f32.into()), none());
-        assert_eq!(wish("mirostat", 0i32.into()), none());
+        for (switch, off) in SWITCHES {
+            assert_eq!(wish(switch, (*off).into()), SamplingWishes::default());
+        }
     }
 
     #[test]
@@ -297,20 +238,13 @@ mod tests {
 
     #[test]
     fn what_the_user_says_goes_before_the_model_and_that_before_the_program() {
-        let user = SamplingWishes {
-            top_k: Some(3),
-            ..Default::default()
-        };
-        let model = SamplingWishes {
-            top_k: Some(20),
-            temperature: Some(0.6),
-            ..Default::default()
-        };
+        let user = one(&top_k::TOP_K, 3.0);
+        let temp = one(&temperature::TEMPERATURE, f64::from(0.6f32));
+        let model = one(&top_k::TOP_K, 20.0).or(&temp);
         assert_eq!(model.words(), "top_k 20, temp 0.6");
         let options = user.or(&model).applied_to(SamplingOptions::default());
-        assert_eq!(
-            (options.top_k, options.temperature, options.top_p),
-            (3, 0.6, 0.95)
-        );
+        assert_eq!(options.whole(&top_k::TOP_K), 3);
+        assert_eq!(options.float(&temperature::TEMPERATURE), 0.6);
+        assert_eq!(options.float(&top_p::TOP_P), 0.95);
     }
 }

@@ -13,6 +13,7 @@ mod draw;
 mod greedy;
 mod log_probabilities;
 mod min_p;
+mod parameter;
 mod penalties;
 mod temperature;
 mod top_k;
@@ -23,6 +24,7 @@ pub use defaults::{ModelSampling, SamplingWishes};
 pub use draw::Rng;
 pub use greedy::best;
 pub use log_probabilities::{TokenProbability, log_probability, top_log_probabilities};
+pub use parameter::{Domain, Parameter, ParameterValues};
 
 use crate::error::EngineError;
 
@@ -37,22 +39,8 @@ pub const TEMPERATURE_MIN: f32 = 1e-6;
 pub struct SamplingOptions {
     /// Seed of the draws; [`RANDOM_SEED`] takes a fresh one, which [`Chain::seed`] reports.
     pub seed: u32,
-    /// Divides the logits; zero or below is greedy.
-    pub temperature: f32,
-    /// Keeps the k best tokens; 0 keeps all.
-    pub top_k: usize,
-    /// Keeps the fewest best tokens whose probabilities sum to this; 1 keeps all.
-    pub top_p: f32,
-    /// Drops tokens less probable than this share of the best one; 0 drops none.
-    pub min_p: f32,
-    /// How many of the last tokens the penalties see; 0 turns them off.
-    pub repeat_last_n: usize,
-    /// Divides positive and multiplies negative logits of repeated tokens; 1 is off.
-    pub repeat_penalty: f32,
-    /// Taken once from the logit of each token seen.
-    pub presence_penalty: f32,
-    /// Taken per occurrence from the logit of each token seen.
-    pub frequency_penalty: f32,
+    /// Numbers of the stages' parameters; those that are not there have their defaults.
+    pub values: ParameterValues,
     /// Added to the logits of these ids before all stages; negative infinity forbids a token.
     pub logit_bias: Vec<(u32, f32)>,
     /// Stage names in order, from [`SAMPLERS`].
@@ -63,14 +51,7 @@ impl Default for SamplingOptions {
     fn default() -> Self {
         SamplingOptions {
             seed: RANDOM_SEED,
-            temperature: 0.8,
-            top_k: 40,
-            top_p: 0.95,
-            min_p: 0.05,
-            repeat_last_n: 64,
-            repeat_penalty: 1.0,
-            presence_penalty: 0.0,
-            frequency_penalty: 0.0,
+            values: ParameterValues::default(),
             logit_bias: Vec::new(),
             samplers: DEFAULT_ORDER.iter().map(|name| name.to_string()).collect(),
         }
@@ -80,10 +61,27 @@ impl Default for SamplingOptions {
 impl SamplingOptions {
     /// The best token at every step.
     pub fn greedy() -> Self {
-        SamplingOptions {
-            temperature: 0.0,
-            ..SamplingOptions::default()
-        }
+        SamplingOptions::default().with(&temperature::TEMPERATURE, 0.0)
+    }
+
+    /// These with another number for a parameter.
+    pub fn with(mut self, parameter: &Parameter, number: impl Into<f64>) -> Self {
+        self.values.set(parameter, number.into());
+        self
+    }
+
+    /// The number of a parameter.
+    pub fn float(&self, parameter: &Parameter) -> f32 {
+        self.number(parameter) as f32
+    }
+
+    /// The number of a parameter that takes whole numbers.
+    pub fn whole(&self, parameter: &Parameter) -> i32 {
+        self.number(parameter) as i32
+    }
+
+    fn number(&self, parameter: &Parameter) -> f64 {
+        self.values.get(parameter).unwrap_or(parameter.default())
     }
 }
 
@@ -107,17 +105,19 @@ pub struct SamplerKind {
     pub help: &'static str,
     /// Whether the best token always survives with its rank, so that greedy chains can do without it.
     pub keeps_best: bool,
+    /// The numbers that steer it.
+    pub parameters: &'static [&'static Parameter],
     /// Makes the stage, or nothing when the options turn it off.
     pub build: fn(&SamplingOptions) -> Option<Box<dyn Sampler>>,
 }
 
-/// Every stage, by name.
+/// Every stage, in the order of help texts.
 pub static SAMPLERS: &[&SamplerKind] = &[
-    &min_p::KIND,
-    &penalties::KIND,
-    &temperature::KIND,
     &top_k::KIND,
     &top_p::KIND,
+    &min_p::KIND,
+    &temperature::KIND,
+    &penalties::KIND,
 ];
 
 /// The order of the stages when none is asked for.
@@ -131,6 +131,23 @@ pub const DORMANT: &[(&str, char)] = &[
     ("typ_p", 'y'),
     ("xtc", 'x'),
 ];
+
+/// Keys below `general.sampling.` that switch on what cannot be had, and the number that does not.
+const SWITCHES: &[(&str, f64)] = &[("xtc_probability", 0.0), ("mirostat", 0.0)];
+
+/// The parameters of all stages, in the order of help texts.
+pub fn parameters() -> impl Iterator<Item = &'static Parameter> {
+    SAMPLERS
+        .iter()
+        .flat_map(|kind| kind.parameters.iter().copied())
+}
+
+/// The stages by name, for messages.
+pub fn sorted_samplers() -> Vec<&'static SamplerKind> {
+    let mut kinds = SAMPLERS.to_vec();
+    kinds.sort_by_key(|kind| kind.name);
+    kinds
+}
 
 /// Finds a stage by its name; letter case, `-` and `_` do not count.
 pub fn sampler(name: &str) -> Option<&'static SamplerKind> {
@@ -179,7 +196,7 @@ impl Chain {
             );
         }
         let has_temperature = kinds.iter().any(|kind| kind.name == temperature::KIND.name);
-        let greedy = has_temperature && options.temperature < TEMPERATURE_MIN;
+        let greedy = has_temperature && options.float(&temperature::TEMPERATURE) < TEMPERATURE_MIN;
         let stages: Vec<_> = kinds
             .iter()
             .filter(|kind| !(greedy && kind.keeps_best))
@@ -252,24 +269,14 @@ impl Chain {
 }
 
 fn check(options: &SamplingOptions, n_vocab: usize) -> Result<(), EngineError> {
-    let numbers = [
-        ("temperature", options.temperature),
-        ("top_p", options.top_p),
-        ("min_p", options.min_p),
-        ("repeat_penalty", options.repeat_penalty),
-        ("presence_penalty", options.presence_penalty),
-        ("frequency_penalty", options.frequency_penalty),
-    ];
-    for (name, value) in numbers {
-        if !value.is_finite() {
-            return Err(EngineError::BadSamplingValue { name, value });
+    for parameter in parameters() {
+        let number = options.number(parameter);
+        if parameter.accept(number).is_none() {
+            return Err(EngineError::BadSamplingValue {
+                name: parameter.name(),
+                value: number as f32,
+            });
         }
-    }
-    if options.repeat_penalty <= 0.0 {
-        return Err(EngineError::BadSamplingValue {
-            name: "repeat_penalty",
-            value: options.repeat_penalty,
-        });
     }
     for &(id, bias) in &options.logit_bias {
         if id as usize >= n_vocab {
@@ -277,7 +284,7 @@ fn check(options: &SamplingOptions, n_vocab: usize) -> Result<(), EngineError> {
         }
         if bias.is_nan() || bias == f32::INFINITY {
             return Err(EngineError::BadSamplingValue {
-                name: "logit_bias",
+                name: "logit_bias".into(),
                 value: bias,
             });
         }

@@ -2,14 +2,66 @@
 
 use std::collections::VecDeque;
 
-use super::{Candidates, Sampler, SamplerKind, SamplingOptions};
+use super::{Candidates, Domain, Parameter, Sampler, SamplerKind, SamplingOptions};
 
 pub(super) static KIND: SamplerKind = SamplerKind {
     name: "penalties",
     letter: 'e',
     help: "lowers the logits of the last tokens (repeat, presence and frequency penalty)",
     keeps_best: false,
+    parameters: &[&LAST_N, &REPEAT, &PRESENCE, &FREQUENCY],
     build,
+};
+
+pub(super) static LAST_N: Parameter = Parameter {
+    flag: "repeat-last-n",
+    aliases: &[],
+    value_name: "N",
+    help: "Last tokens that the penalties see; 0 turns them off, -1 takes all",
+    key: Some("penalty_last_n"),
+    domain: Domain::Whole {
+        default: 64,
+        range: -1..=i32::MAX,
+    },
+};
+
+pub(super) static REPEAT: Parameter = Parameter {
+    flag: "repeat-penalty",
+    aliases: &[],
+    value_name: "N",
+    help: "Penalty on repeated tokens; 1 is off",
+    key: Some("penalty_repeat"),
+    domain: Domain::Float {
+        default: 1.0,
+        rule: "above 0; 1 is off",
+        holds: |n| n > 0.0 && (1.0 / n).is_finite(),
+    },
+};
+
+pub(super) static PRESENCE: Parameter = Parameter {
+    flag: "presence-penalty",
+    aliases: &[],
+    value_name: "N",
+    help: "Penalty on tokens that occurred; 0 is off",
+    key: None,
+    domain: Domain::Float {
+        default: 0.0,
+        rule: "",
+        holds: |_| true,
+    },
+};
+
+pub(super) static FREQUENCY: Parameter = Parameter {
+    flag: "frequency-penalty",
+    aliases: &[],
+    value_name: "N",
+    help: "Penalty per occurrence; 0 is off",
+    key: None,
+    domain: Domain::Float {
+        default: 0.0,
+        rule: "",
+        holds: |_| true,
+    },
 };
 
 struct Penalties {
@@ -23,15 +75,18 @@ struct Penalties {
 }
 
 fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
-    let neutral = options.repeat_penalty == 1.0
-        && options.presence_penalty == 0.0
-        && options.frequency_penalty == 0.0;
-    (!neutral && options.repeat_last_n > 0).then(|| {
+    let repeat = options.float(&REPEAT);
+    let presence = options.float(&PRESENCE);
+    let frequency = options.float(&FREQUENCY);
+    // -1, the one number below 0, takes all.
+    let n_last = usize::try_from(options.whole(&LAST_N)).unwrap_or(usize::MAX);
+    let neutral = repeat == 1.0 && presence == 0.0 && frequency == 0.0;
+    (!neutral && n_last > 0).then(|| {
         Box::new(Penalties {
-            repeat: options.repeat_penalty,
-            presence: options.presence_penalty,
-            frequency: options.frequency_penalty,
-            n_last: options.repeat_last_n,
+            repeat,
+            presence,
+            frequency,
+            n_last,
             last: VecDeque::new(),
             counts: Vec::new(),
         }) as Box<dyn Sampler>

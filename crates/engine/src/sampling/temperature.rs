@@ -1,13 +1,29 @@
 //! Temperature: flattens or sharpens the distribution.
 
-use super::{Candidates, Sampler, SamplerKind, SamplingOptions, TEMPERATURE_MIN};
+use super::{
+    Candidates, Domain, Parameter, Sampler, SamplerKind, SamplingOptions, TEMPERATURE_MIN,
+};
 
 pub(super) static KIND: SamplerKind = SamplerKind {
     name: "temperature",
     letter: 't',
     help: "divides the logits; zero or below takes the best token",
     keeps_best: true,
+    parameters: &[&TEMPERATURE],
     build,
+};
+
+pub(super) static TEMPERATURE: Parameter = Parameter {
+    flag: "temp",
+    aliases: &["temperature"],
+    value_name: "N",
+    help: "Temperature; 0 takes the most probable token",
+    key: Some("temp"),
+    domain: Domain::Float {
+        default: 0.8,
+        rule: "",
+        holds: |_| true,
+    },
 };
 
 struct Temperature {
@@ -15,7 +31,7 @@ struct Temperature {
 }
 
 fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
-    let temperature = options.temperature;
+    let temperature = options.float(&TEMPERATURE);
     (temperature != 1.0 && temperature >= TEMPERATURE_MIN)
         .then(|| Box::new(Temperature { temperature }) as Box<dyn Sampler>)
 }

@@ -1,4 +1,18 @@
+use super::min_p::MIN_P;
+use super::temperature::TEMPERATURE;
+use super::top_k::TOP_K;
+use super::top_p::TOP_P;
 use super::*;
+
+/// The ids that a stage leaves of these logits, under options that make it.
+pub(super) fn kept(kind: &SamplerKind, options: &SamplingOptions, logits: &[f32]) -> Vec<u32> {
+    let mut candidates = Candidates::default();
+    candidates.fill(logits);
+    let mut stage = (kind.build)(options).expect("the options do not turn it off");
+    stage.apply(&mut candidates);
+    let ids = candidates.items().iter().map(|candidate| candidate.id);
+    ids.collect()
+}
 
 fn chain(options: SamplingOptions) -> Chain {
     Chain::new(&options, 4).unwrap()
@@ -15,14 +29,15 @@ fn shares(options: SamplingOptions, logits: &[f32]) -> Vec<f64> {
 }
 
 fn neutral() -> SamplingOptions {
-    SamplingOptions {
+    let options = SamplingOptions {
         seed: 7,
-        temperature: 1.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
         ..SamplingOptions::default()
-    }
+    };
+    options
+        .with(&TEMPERATURE, 1.0)
+        .with(&TOP_K, 0)
+        .with(&TOP_P, 1.0)
+        .with(&MIN_P, 0.0)
 }
 
 #[track_caller]
@@ -39,11 +54,10 @@ fn assert_shares(options: SamplingOptions, logits: &[f32], expected: &[f64]) {
 fn case_b64_greedy_takes_the_lowest_id_of_a_tie() {
     for temperature in [0.0, -1.0, 1e-30] {
         for repeat_penalty in [1.0, 1.1] {
-            let mut chain = chain(SamplingOptions {
-                temperature,
-                repeat_penalty,
-                ..SamplingOptions::default()
-            });
+            let options = SamplingOptions::default()
+                .with(&TEMPERATURE, temperature)
+                .with(&penalties::REPEAT, repeat_penalty);
+            let mut chain = chain(options);
             assert!(chain.is_greedy());
             assert_eq!(
                 chain.sample(&[1.0, 3.0, 3.0, 2.0]).unwrap(),
@@ -128,34 +142,22 @@ fn shares_follow_the_probabilities() {
     assert_shares(neutral(), &logits, &[0.1, 0.2, 0.3, 0.4]);
     // squares of the probabilities, normalized
     assert_shares(
-        SamplingOptions {
-            temperature: 0.5,
-            ..neutral()
-        },
+        neutral().with(&TEMPERATURE, 0.5),
         &logits,
         &[0.0333, 0.1333, 0.3, 0.5333],
     );
     assert_shares(
-        SamplingOptions {
-            top_k: 2,
-            ..neutral()
-        },
+        neutral().with(&TOP_K, 2),
         &logits,
         &[0.0, 0.0, 3.0 / 7.0, 4.0 / 7.0],
     );
     assert_shares(
-        SamplingOptions {
-            top_p: 0.75,
-            ..neutral()
-        },
+        neutral().with(&TOP_P, 0.75),
         &logits,
         &[0.0, 2.0 / 9.0, 3.0 / 9.0, 4.0 / 9.0],
     );
     assert_shares(
-        SamplingOptions {
-            min_p: 0.45,
-            ..neutral()
-        },
+        neutral().with(&MIN_P, 0.45),
         &logits,
         &[0.0, 2.0 / 9.0, 3.0 / 9.0, 4.0 / 9.0],
     );
@@ -163,11 +165,9 @@ fn shares_follow_the_probabilities() {
 
 #[test]
 fn penalties_see_the_last_tokens() {
-    let options = SamplingOptions {
-        repeat_penalty: 2.0,
-        repeat_last_n: 2,
-        ..SamplingOptions::greedy()
-    };
+    let options = SamplingOptions::greedy()
+        .with(&penalties::REPEAT, 2.0)
+        .with(&penalties::LAST_N, 2);
     let mut chain = chain(options);
     let logits = [1.0, 3.0, 2.0, -1.0];
     assert_eq!(chain.sample(&logits).unwrap(), 1);
@@ -206,8 +206,7 @@ fn selection_agrees_with_a_full_sort() {
 }
 
 #[test]
-fn registry_is_sorted_and_the_default_order_is_known() {
-    assert!(SAMPLERS.is_sorted_by_key(|kind| kind.name));
+fn the_default_order_is_known_and_bad_options_are_refused() {
     assert!(DEFAULT_ORDER.iter().all(|name| sampler(name).is_some()));
     assert!(
         Chain::new(
@@ -229,14 +228,63 @@ fn registry_is_sorted_and_the_default_order_is_known() {
         )
         .is_err()
     );
-    assert!(
-        Chain::new(
-            &SamplingOptions {
-                temperature: f32::NAN,
-                ..neutral()
-            },
-            4
-        )
-        .is_err()
+    assert!(Chain::new(&neutral().with(&TEMPERATURE, f32::NAN), 4).is_err());
+    for penalty in [0.0, -1.0, 1e-39] {
+        let options = neutral().with(&penalties::REPEAT, penalty);
+        let error = Chain::new(&options, 4).err().expect("it is refused");
+        assert!(
+            error
+                .to_string()
+                .starts_with("sampling parameter repeat_penalty"),
+            "{error}"
+        );
+    }
+}
+
+/// Asserts that no two are equal.
+#[track_caller]
+fn assert_distinct<T: Ord + std::fmt::Debug>(items: impl Iterator<Item = T>) {
+    let mut items: Vec<T> = items.collect();
+    items.sort();
+    let twice = items.windows(2).find(|pair| pair[0] == pair[1]);
+    assert_eq!(twice, None);
+}
+
+#[test]
+fn names_letters_flags_and_keys_mean_one_thing() {
+    let names = SAMPLERS
+        .iter()
+        .map(|kind| (plain_name(kind.name), kind.letter));
+    let dormant = DORMANT
+        .iter()
+        .map(|(name, letter)| (plain_name(name), *letter));
+    let all: Vec<(String, char)> = names.chain(dormant).collect();
+    assert_distinct(all.iter().map(|(name, _)| name));
+    assert_distinct(all.iter().map(|(_, letter)| letter));
+    assert_distinct(parameters().flat_map(|parameter| {
+        let aliases = parameter.aliases.iter().copied();
+        aliases.chain([parameter.flag])
+    }));
+    let switches = SWITCHES.iter().map(|(key, _)| *key);
+    assert_distinct(
+        parameters()
+            .filter_map(|parameter| parameter.key)
+            .chain(switches),
     );
+}
+
+#[test]
+fn every_default_is_a_number_its_parameter_takes() {
+    for parameter in parameters() {
+        let default = parameter.default();
+        assert_eq!(
+            parameter.accept(default),
+            Some(default),
+            "{}",
+            parameter.flag
+        );
+        for number in [f64::NAN, f64::INFINITY, -f64::INFINITY] {
+            assert_eq!(parameter.accept(number), None, "{}", parameter.flag);
+        }
+    }
 }

@@ -1,13 +1,27 @@
 //! Top-p (nucleus): keeps the fewest best tokens that together reach a probability.
 
-use super::{Candidates, Sampler, SamplerKind, SamplingOptions};
+use super::{Candidates, Domain, Parameter, Sampler, SamplerKind, SamplingOptions};
 
 pub(super) static KIND: SamplerKind = SamplerKind {
     name: "top_p",
     letter: 'p',
     help: "keeps the fewest best tokens whose probabilities reach a sum",
     keeps_best: true,
+    parameters: &[&TOP_P],
     build,
+};
+
+pub(super) static TOP_P: Parameter = Parameter {
+    flag: "top-p",
+    aliases: &[],
+    value_name: "P",
+    help: "Keep the fewest best tokens that reach this probability; 1 keeps all",
+    key: Some("top_p"),
+    domain: Domain::Float {
+        default: 0.95,
+        rule: "of at least 0; 1 or more keeps all tokens",
+        holds: |p| p >= 0.0,
+    },
 };
 
 /// How many tokens are sorted at first; four times as many whenever they do not reach the sum.
@@ -18,7 +32,8 @@ struct TopP {
 }
 
 fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
-    (options.top_p < 1.0).then(|| Box::new(TopP { p: options.top_p }) as Box<dyn Sampler>)
+    let p = options.float(&TOP_P);
+    (p < 1.0).then(|| Box::new(TopP { p }) as Box<dyn Sampler>)
 }
 
 impl Sampler for TopP {
