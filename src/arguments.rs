@@ -1,45 +1,12 @@
 //! The reference's spelling of flags, turned into what the parser understands: single-dash flags of several letters
-//! (`-ngl 99`) become long ones, and underscores in long flags become dashes.
+//! (`-ngl 99`) become long ones, and underscores in long flags become dashes. Which these are is declared where the flag
+//! is: its help names the form in parentheses, as in "Layers to keep on the GPU (-ngl)".
 
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 
 use crate::reference_flags;
-
-/// Single-dash flags of several letters and their long form, in alphabetical order. One table for all commands: a
-/// spelling means the same everywhere.
-const FLAGS: &[(&str, &str)] = &[
-    ("-bf", "--binary-file"),
-    ("-cmoe", "--cpu-moe"),
-    ("-cnv", "--conversation"),
-    ("-co", "--color"),
-    ("-ctk", "--cache-type-k"),
-    ("-ctv", "--cache-type-v"),
-    ("-dev", "--device"),
-    ("-fa", "--flash-attn"),
-    ("-fit", "--fit"),
-    ("-fitc", "--fit-ctx"),
-    ("-fitt", "--fit-target"),
-    ("-kvo", "--kv-offload"),
-    ("-mg", "--main-gpu"),
-    ("-mli", "--multiline-input"),
-    ("-ncffn", "--n-cpu-ffn"),
-    ("-ncmoe", "--n-cpu-moe"),
-    ("-ngl", "--gpu-layers"),
-    ("-nkvo", "--no-kv-offload"),
-    ("-no-cnv", "--no-conversation"),
-    ("-ot", "--override-tensor"),
-    ("-rea", "--reasoning"),
-    ("-sm", "--split-mode"),
-    ("-sp", "--special"),
-    ("-st", "--single-turn"),
-    ("-sys", "--system-prompt"),
-    ("-sysf", "--system-prompt-file"),
-    ("-tb", "--threads-batch"),
-    ("-ts", "--tensor-split"),
-    ("-ub", "--ubatch-size"),
-];
 
 /// Rewrites the flags of an argument list; values (also those that look like flags) and everything after `--` stay.
 ///
@@ -66,7 +33,7 @@ pub fn normalise(argv: &[OsString], parser: &clap::Command) -> Result<Vec<OsStri
             out.push(argument.clone());
             continue;
         };
-        let flag = normalise_flag(text);
+        let flag = normalise_flag(parser, text);
         if let Some(command) = parser.find_subcommand(&flag) {
             parser = command;
         } else if parser.has_subcommands() && !text.starts_with('-') {
@@ -88,16 +55,32 @@ pub fn normalise(argv: &[OsString], parser: &clap::Command) -> Result<Vec<OsStri
 }
 
 /// The form of a flag that the parser knows.
-pub fn normalise_flag(text: &str) -> String {
-    if let Some(long) = text.strip_prefix("--") {
-        let (name, value) = long.find('=').map_or((long, ""), |at| long.split_at(at));
-        return format!("--{}{value}", name.replace('_', "-"));
+fn normalise_flag(parser: &clap::Command, text: &str) -> String {
+    if text.starts_with("--") {
+        return with_dashes(text);
     }
-    FLAGS
-        .iter()
-        .find(|(short, _)| *short == text)
-        .map_or(text, |(_, long)| long)
-        .to_string()
+    let argument = parser
+        .get_arguments()
+        .find(|argument| several_letters(argument).as_deref() == Some(text));
+    match argument.and_then(clap::Arg::get_long) {
+        Some(long) => format!("--{long}"),
+        None => text.to_owned(),
+    }
+}
+
+/// A long flag with dashes for underscores; its value stays.
+fn with_dashes(flag: &str) -> String {
+    let at = flag.find('=').unwrap_or(flag.len());
+    format!("{}{}", flag[..at].replace('_', "-"), &flag[at..])
+}
+
+/// The form of several letters behind one dash that a flag's help names, as in `(-ngl)`.
+pub fn several_letters(argument: &clap::Arg) -> Option<String> {
+    let help = argument.get_help()?.to_string();
+    let (_, form) = help.split_once("(-")?;
+    let (form, _) = form.split_once(')')?;
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
+    (form.len() > 1 && form.chars().all(is_name)).then(|| format!("-{form}"))
 }
 
 /// The spelling to name of a flag, typed as `text`, that the parser may not see. What it says better itself passes.
@@ -114,8 +97,9 @@ fn refused_spelling(parser: &clap::Command, text: &str, flag: &str) -> Option<St
     (is_joined || reference_flags::is_known(spelling)).then(|| spelling.to_owned())
 }
 
-/// The parser's argument that a flag, `--long`, `--long=value` or `-s`, stands for.
+/// The parser's argument that a flag, `--long`, `--long=value`, `-s` or `-several`, stands for.
 pub fn find<'a>(parser: &'a clap::Command, flag: &str) -> Option<&'a clap::Arg> {
+    let flag = &normalise_flag(parser, flag);
     let long = flag.strip_prefix("--");
     let long = long.map(|long| long.split_once('=').map_or(long, |(name, _)| name));
     let matches = |argument: &&clap::Arg| match long {
@@ -163,9 +147,14 @@ mod tests {
         let parser = clap::Command::new("gristmill").subcommand(
             clap::Command::new("run")
                 .arg(clap::Arg::new("prompt").short('p').long("prompt"))
-                .arg(clap::Arg::new("no-conversation").long("no-conversation"))
+                .arg(
+                    clap::Arg::new("no-conversation")
+                        .help("Continue the prompt as plain text (-no-cnv)")
+                        .long("no-conversation"),
+                )
                 .arg(
                     clap::Arg::new("gpu-layers")
+                        .help("Layers to keep on the GPU (-ngl)")
                         .long("gpu-layers")
                         .alias("n-gpu-layers"),
                 ),
@@ -241,36 +230,85 @@ mod tests {
     #[test]
     fn the_guide_tells_the_truth_about_flags() {
         let guide = include_str!("../docs/flags.md");
-        let mut n_flags = 0;
-        for section in guide.split("\n## ").skip(1) {
-            let (name, text) = section.split_once('\n').expect("a section has a title");
-            let name = name.trim_matches('`');
-            let program = crate::cmd::parser();
-            let parser = program.find_subcommand(name).expect("a command");
-            for line in text.lines() {
-                let supported = match line.split_once(':') {
-                    Some(("Supported" | "Accepted, without effect", _)) => true,
-                    Some(("Not supported yet", _)) => false,
-                    _ => continue,
-                };
-                for flag in line.split('`').skip(1).step_by(2) {
-                    let long = normalise_flag(flag);
-                    let found = find(parser, &long).is_some()
-                        || ["-h", "--help", "--version"].contains(&flag);
-                    assert_eq!(found, supported, "{name} {flag}");
-                    assert!(
-                        reference_flags::is_known(flag) || supported,
-                        "{name} {flag}"
-                    );
-                    n_flags += 1;
-                }
-            }
+        let mut sections = guide.split("\n## ");
+        let intro = sections.next().expect("the guide has a beginning");
+        let truth: Vec<String> = sections.map(true_section).collect();
+        let truth = format!("{intro}\n## {}", truth.join("\n## "));
+        if std::env::var_os("GRISTMILL_UPDATE").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/flags.md");
+            std::fs::write(path, truth).expect("the guide can be written");
+            return;
         }
-        assert!(n_flags > 200, "{n_flags} flags are listed");
+        assert!(
+            guide == truth,
+            "flags stand in the wrong list of docs/flags.md: `GRISTMILL_UPDATE=1 cargo test --bin gristmill the_guide` \
+             moves them"
+        );
+        assert!(guide.matches("`-").count() > 200, "few flags are listed");
+    }
+
+    /// A section of the guide with each flag in the list where it belongs.
+    fn true_section(section: &str) -> String {
+        let (name, text) = section.split_once('\n').expect("a section has a title");
+        let program = crate::cmd::parser();
+        let parser = program.find_subcommand(name.trim_matches('`'));
+        let parser = parser.unwrap_or_else(|| panic!("{name} is no command"));
+        let is_supported = |item: &str| {
+            let flags: Vec<&str> = item.split('`').skip(1).step_by(2).collect();
+            let known = |flag: &&str| ["-h", "--help", "--version"].contains(flag);
+            let supported = |flag: &&str| find(parser, flag).is_some() || known(flag);
+            let n_supported = flags.iter().copied().filter(|flag| supported(flag)).count();
+            assert!(
+                [0, flags.len()].contains(&n_supported),
+                "{name}: part of {item} is supported"
+            );
+            let stranger = flags
+                .iter()
+                .find(|flag| !supported(flag) && !reference_flags::is_known(flag));
+            assert_eq!(stranger, None, "{name}: no flag of the reference");
+            n_supported > 0
+        };
+        let [yes, ignored, no] = ["Supported", "Accepted, without effect", "Not supported yet"]
+            .map(|list| list_of(text, list));
+        let ignored_well = ignored.iter().all(|item| is_supported(item));
+        assert!(ignored_well, "{name}: what has no effect is accepted");
+        let (mut yes, mut no): (Vec<&str>, Vec<&str>) = yes
+            .into_iter()
+            .chain(no)
+            .partition(|item| is_supported(item));
+        yes.sort_unstable();
+        no.sort_unstable();
+        let lines = text.lines().map(|line| match line.split_once(": `") {
+            Some(("Supported", _)) => format!("Supported: {}.", yes.join(", ")),
+            Some(("Not supported yet", _)) => format!("Not supported yet: {}.", no.join(", ")),
+            _ => line.to_owned(),
+        });
+        format!("{name}\n{}\n", lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// The items of a list of flags; spellings of one flag are one item.
+    fn list_of<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.map(|line| line.trim_end_matches('.').split(", ").collect())
+            .unwrap_or_default()
     }
 
     #[test]
-    fn the_table_is_sorted() {
-        assert!(FLAGS.is_sorted());
+    fn a_form_of_several_letters_means_the_same_everywhere() {
+        let program = crate::cmd::parser();
+        let mut forms = std::collections::BTreeMap::new();
+        for argument in program
+            .get_subcommands()
+            .flat_map(clap::Command::get_arguments)
+        {
+            if let Some(form) = several_letters(argument) {
+                let long = argument.get_long().expect("it stands for a long flag");
+                let known = *forms.entry(form.clone()).or_insert(long);
+                assert_eq!(known, long, "{form}");
+            }
+        }
+        assert!(forms.len() > 20, "{forms:?}");
     }
 }

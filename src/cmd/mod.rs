@@ -162,9 +162,8 @@ pub fn parser() -> clap::Command {
 
 /// The names of the commands that have a flag.
 pub fn names_with(flag: &str) -> Vec<&'static str> {
-    let flag = crate::arguments::normalise_flag(flag);
     let has =
-        |command: &&Command| crate::arguments::find(&command.parser(command.name), &flag).is_some();
+        |command: &&Command| crate::arguments::find(&command.parser(command.name), flag).is_some();
     COMMANDS
         .iter()
         .filter(has)
@@ -233,31 +232,6 @@ mod tests {
                 assert_eq!(matches.subcommand_name(), Some(command.name), "{example}");
             }
         }
-    }
-
-    /// A help text names the reference's short form as `(-ngl)`.
-    #[test]
-    fn every_short_form_that_help_names_is_understood() {
-        let mut n_forms = 0;
-        for command in COMMANDS {
-            for argument in command.parser(command.name).get_arguments() {
-                let help = argument.get_help().map(ToString::to_string);
-                let help = help.unwrap_or_default();
-                let form = help
-                    .split_once("(-")
-                    .and_then(|(_, rest)| rest.split_once(')'))
-                    .map(|(form, _)| format!("-{form}"));
-                let Some(form) = form.filter(|form| !form.contains([' ', ','])) else {
-                    continue;
-                };
-                let argv = ["gristmill", command.name, &form].map(OsString::from);
-                let argv = crate::arguments::normalise(&argv, &parser()).expect("it is known");
-                let long = argument.get_long().unwrap_or_default();
-                assert_eq!(argv[2], *format!("--{long}"), "{} {form}", command.name);
-                n_forms += 1;
-            }
-        }
-        assert!(n_forms > 20, "{n_forms} forms were found");
     }
 
     #[test]
