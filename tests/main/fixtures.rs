@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use gristmill_gguf::{File, Metadata, TensorPlan, Value, WriteOptions, Writer};
-use gristmill_quant::TensorType;
+use gristmill_quant::{F32, TensorType};
 
 use crate::harness::{Workplace, tiny};
 
@@ -300,4 +300,44 @@ pub fn changed(model: &Path, copy: &Path, change: &Change) {
             .expect("the tensor can be written");
     }
     writer.finish().expect("the file can be finished");
+}
+
+/// A tensor of a file in the making.
+pub fn plan(name: &str, ty: TensorType, dims: &[u64]) -> TensorPlan {
+    TensorPlan {
+        name: name.to_owned(),
+        dims: dims.to_vec(),
+        ty,
+    }
+}
+
+/// Writes a model whose tensors are all zero.
+pub fn write_model(place: &Workplace, name: &str, metadata: &Metadata, plans: &[TensorPlan]) {
+    let path = place.path(name);
+    let mut writer = Writer::create(&path, metadata, plans, &WriteOptions::default())
+        .expect("the folder is empty");
+    for plan in plans {
+        let n_bytes =
+            gristmill_gguf::tensor_bytes(plan.ty, &plan.dims).expect("the shape is sound");
+        writer
+            .write(&vec![0; n_bytes as usize])
+            .expect("it follows the plan");
+    }
+    writer.finish().expect("everything is written");
+}
+
+/// Writes `small.gguf`, a model of two tensors and few entries, for tests that show all of a file.
+pub fn two_tensors(place: &Workplace) {
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "llama");
+    metadata.set("general.name", "Small\u{1b}[2J one");
+    metadata.set("general.file_type", 0u32);
+    metadata.set("llama.context_length", 64u32);
+    let tokens: Vec<String> = (0..14).map(|id| format!("t{id}")).collect();
+    metadata.set("tokenizer.ggml.tokens", tokens);
+    let plans = [
+        plan("token_embd.weight", F32, &[8, 14]),
+        plan("output_norm.weight", F32, &[8]),
+    ];
+    write_model(place, "small.gguf", &metadata, &plans);
 }

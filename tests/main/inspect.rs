@@ -2,55 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use gristmill_gguf::{Metadata, TensorPlan, Text, Value, WriteOptions, Writer};
-use gristmill_quant::{F32, Q8_0, TensorType};
+use gristmill_gguf::{Metadata, Text, Value};
+use gristmill_quant::{F32, Q8_0};
 use insta::assert_snapshot;
 
+use crate::fixtures::{plan, two_tensors, write_model};
 use crate::harness::Workplace;
-
-fn plan(name: &str, ty: TensorType, dims: &[u64]) -> TensorPlan {
-    TensorPlan {
-        name: name.to_owned(),
-        dims: dims.to_vec(),
-        ty,
-    }
-}
-
-/// Writes a model whose tensors are all zero.
-fn model(place: &Workplace, name: &str, metadata: &Metadata, plans: &[TensorPlan]) {
-    let path = place.path(name);
-    let mut writer = Writer::create(&path, metadata, plans, &WriteOptions::default())
-        .expect("the folder is empty");
-    for plan in plans {
-        let n_bytes =
-            gristmill_gguf::tensor_bytes(plan.ty, &plan.dims).expect("the shape is sound");
-        writer
-            .write(&vec![0; n_bytes as usize])
-            .expect("it follows the plan");
-    }
-    writer.finish().expect("everything is written");
-}
-
-/// A model of two tensors, one entry of each kind that matters to `inspect`.
-fn small_model(place: &Workplace) {
-    let mut metadata = Metadata::new();
-    metadata.set("general.architecture", "llama");
-    metadata.set("general.name", "Small\u{1b}[2J one");
-    metadata.set("general.file_type", 0u32);
-    metadata.set("llama.context_length", 64u32);
-    let tokens: Vec<String> = (0..14).map(|id| format!("t{id}")).collect();
-    metadata.set("tokenizer.ggml.tokens", tokens);
-    let plans = [
-        plan("token_embd.weight", F32, &[8, 14]),
-        plan("output_norm.weight", F32, &[8]),
-    ];
-    model(place, "small.gguf", &metadata, &plans);
-}
 
 #[test]
 fn a_model_as_text() {
     let place = Workplace::new();
-    small_model(&place);
+    two_tensors(&place);
     assert_snapshot!(place.run("gristmill inspect small.gguf --metadata --tensors"), @r#"
     exit: 0
     --- stdout
@@ -95,7 +57,7 @@ fn a_model_as_text() {
 #[test]
 fn a_model_as_json() {
     let place = Workplace::new();
-    small_model(&place);
+    two_tensors(&place);
     assert_snapshot!(place.run("gristmill inspect small.gguf --json --metadata-limit 2 --tensor-limit 1"), @r#"
     exit: 0
     --- stdout
@@ -196,7 +158,7 @@ fn a_model_as_json() {
 #[test]
 fn a_model_as_markdown() {
     let place = Workplace::new();
-    small_model(&place);
+    two_tensors(&place);
     assert_snapshot!(place.run("gristmill inspect small.gguf --markdown --preview 3"), @r#"
     exit: 0
     --- stdout
@@ -272,7 +234,7 @@ fn every_kind_of_value() {
     metadata.set("b.bool", vec![true, false]);
     metadata.set("b.none", Vec::<String>::new());
     metadata.set("b.text", vec!["one".to_owned(), "\u{2581}two".to_owned()]);
-    model(&place, "kinds.gguf", &metadata, &[]);
+    write_model(&place, "kinds.gguf", &metadata, &[]);
     assert_snapshot!(place.run("gristmill inspect kinds.gguf --metadata"), @r#"
     exit: 0
     --- stdout
@@ -343,7 +305,7 @@ fn b13_text_is_shown_safely_and_given_exactly() {
     metadata.set("b.bytes", Value::String(Text::from_bytes(b"\xa1ok")));
     let tokens: gristmill_gguf::StringArray = [&b"\xa1"[..], b"a"].into_iter().collect();
     metadata.set("tokenizer.ggml.tokens", tokens);
-    model(&place, "text.gguf", &metadata, &[]);
+    write_model(&place, "text.gguf", &metadata, &[]);
     assert_snapshot!(place.run("gristmill inspect text.gguf --metadata"), @r#"
     exit: 0
     --- stdout
@@ -403,7 +365,7 @@ fn wide_names_line_up() {
         plan("blk.0.ffn_gate.weight", Q8_0, &[32, 2]),
         plan("a|b`c.weight", F32, &[8]),
     ];
-    model(&place, "wide.gguf", &metadata, &plans);
+    write_model(&place, "wide.gguf", &metadata, &plans);
     assert_snapshot!(place.run("gristmill inspect wide.gguf"), @r"
     exit: 0
     --- stdout
@@ -440,7 +402,7 @@ fn wide_names_line_up() {
 #[test]
 fn the_habits_of_gguf_dump() {
     let place = Workplace::new();
-    small_model(&place);
+    two_tensors(&place);
     assert_snapshot!(place.run("gristmill inspect --data-offset small.gguf"), @r"
     exit: 0
     --- stdout
@@ -478,7 +440,7 @@ fn a_large_vocabulary_is_shown_fast() {
     let tokens: Vec<String> = (0..400_000).map(|id| format!("token{id}")).collect();
     metadata.set("tokenizer.ggml.tokens", tokens);
     metadata.set("tokenizer.ggml.scores", vec![-1.5f32; 400_000]);
-    model(&place, "large.gguf", &metadata, &[]);
+    write_model(&place, "large.gguf", &metadata, &[]);
     for line in [
         "gristmill inspect large.gguf",
         "gristmill inspect large.gguf --json --full",
@@ -507,7 +469,7 @@ fn tensor_data_is_never_touched() {
     let place = Workplace::new();
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", "llama");
-    model(&place, "head.gguf", &metadata, &[plan("w", F32, &[1])]);
+    write_model(&place, "head.gguf", &metadata, &[plan("w", F32, &[1])]);
     let mut bytes = std::fs::read(place.path("head.gguf")).expect("the file can be read");
     // The dimension of the one tensor stands behind its name and their number.
     let name = [1u64.to_le_bytes().as_slice(), b"w", &1u32.to_le_bytes()].concat();
