@@ -1,6 +1,8 @@
 //! The graph and its builder. Shapes are checked as the graph is built.
 
-use crate::op::{AddRow, Attend, Embed, Glu, LayerNorm, MatMul, MulRow, RmsNorm, Rotate, StoreKv};
+use crate::op::{
+    AddRow, Attend, Embed, Glu, LayerNorm, MatMul, MulRow, RmsNorm, Rotate, RowIndex, StoreKv,
+};
 use crate::{Activation, Attention, ComputeError, KvLayer, Op, Rope, Shape, Tensor};
 
 /// How many tokens one execution takes, and how much of everything else.
@@ -116,7 +118,17 @@ impl GraphBuilder {
 
     /// Rows of `table` (`[n_embd, n_vocab]`) for `Input::Tokens`: `[n_embd, n_tokens]`.
     pub fn embed(&mut self, table: &Tensor) -> Value {
-        self.push(Op::Embed(Embed { table: *table }), &[])
+        self.rows_of(table, RowIndex::Token)
+    }
+
+    /// Rows of `table` (`[n_embd, n_positions]`) for `Input::Positions`: `[n_embd, n_tokens]`.
+    pub fn embed_positions(&mut self, table: &Tensor) -> Value {
+        self.rows_of(table, RowIndex::Position)
+    }
+
+    fn rows_of(&mut self, table: &Tensor, index: RowIndex) -> Value {
+        let table = *table;
+        self.push(Op::Embed(Embed { table, index }), &[])
     }
 
     /// `weight` `[n_in, n_out]` times `x` `[n_in, ..]`: `[n_out, ..]`.

@@ -1,5 +1,6 @@
 //! The integers that are given per execution.
 
+use crate::op::RowIndex;
 use crate::{BatchShape, ComputeError};
 
 /// Names one of the [`Inputs`].
@@ -41,13 +42,23 @@ pub struct Inputs<'a> {
     pub output_rows: &'a [i32],
 }
 
+impl<'a> Inputs<'a> {
+    /// The rows that an index picks, one per token.
+    pub(crate) fn rows(&self, index: RowIndex) -> &'a [i32] {
+        match index {
+            RowIndex::Token => self.tokens,
+            RowIndex::Position => self.positions,
+        }
+    }
+}
+
 /// First values too large for the inputs of one graph; `None` where the graph does not read the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InputLimits {
     /// Rows of the smallest embedding table.
     pub tokens: Option<usize>,
-    /// Whether positions are read (by rope or attention).
-    pub positions: bool,
+    /// Rows of the smallest table of positions, `i32::MAX` where only rope or attention reads them.
+    pub positions: Option<usize>,
     /// Slots of the smallest cache written.
     pub slots: Option<usize>,
     /// Pages of the smallest cache read, and the page length.
@@ -64,13 +75,8 @@ impl InputLimits {
         if let Some(limit) = self.tokens {
             check_entries(Input::Tokens, inputs.tokens, batch.n_tokens, limit)?;
         }
-        if self.positions {
-            check_entries(
-                Input::Positions,
-                inputs.positions,
-                batch.n_tokens,
-                i32::MAX as usize,
-            )?;
+        if let Some(limit) = self.positions {
+            check_entries(Input::Positions, inputs.positions, batch.n_tokens, limit)?;
         }
         if let Some(limit) = self.slots {
             check_entries(Input::Slots, inputs.slots, batch.n_tokens, limit)?;

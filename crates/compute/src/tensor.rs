@@ -3,6 +3,7 @@
 use crate::ComputeError;
 use gristmill_quant::TensorType;
 use std::fmt;
+use std::ops::Range;
 
 /// Four extents in ggml's order: the first is contiguous in memory; missing ones are 1.
 ///
@@ -118,6 +119,46 @@ impl Tensor {
                 source,
             })?;
         usize::try_from(bytes).map_err(|_| ComputeError::TooLarge { what: "tensor row" })
+    }
+
+    /// Rows of a matrix, as a matrix in the same memory: one of the parts that are stored as one weight.
+    ///
+    /// # Errors
+    /// `Shape` for a tensor that is no matrix or lacks the rows, and as [`Tensor::row_bytes`].
+    pub fn rows(&self, rows: Range<usize>) -> Result<Tensor, ComputeError> {
+        let [row_len, n_rows, depth, outer] = self.shape.dims();
+        let shape = Shape::new(&[row_len, rows.len()])?;
+        if rows.end > n_rows || rows.start > rows.end || (depth, outer) != (1, 1) {
+            return Err(ComputeError::Shape {
+                op: "tensor",
+                what: "rows of a weight",
+                left: shape,
+                right: self.shape,
+            });
+        }
+        // No more than the bytes of the whole.
+        let skipped = self.row_bytes()?.saturating_mul(rows.start);
+        Ok(Tensor {
+            offset: self.offset.saturating_add(skipped),
+            shape,
+            ..*self
+        })
+    }
+
+    /// Elements of a vector of floats, as a vector in the same memory.
+    ///
+    /// # Errors
+    /// As [`Tensor::rows`].
+    pub fn elements(&self, elements: Range<usize>) -> Result<Tensor, ComputeError> {
+        let column = Tensor {
+            shape: Shape::new(&[1, self.shape.row_len()])?,
+            ..*self
+        };
+        let shape = Shape::new(&[elements.len()])?;
+        Ok(Tensor {
+            shape,
+            ..column.rows(elements)?
+        })
     }
 
     /// Bytes of the whole tensor.

@@ -13,7 +13,7 @@ pub use elementwise::{Activation, AddRow, Glu, MulRow};
 pub use matmul::MatMul;
 pub use norm::{LayerNorm, RmsNorm};
 pub use rope::{Rope, RopeStyle, Rotate, Yarn};
-pub use rows::Embed;
+pub use rows::{Embed, RowIndex};
 
 use crate::{BatchShape, ComputeError, Shape, Tensor};
 use gristmill_quant as quant;
@@ -21,7 +21,7 @@ use gristmill_quant as quant;
 /// One op with its parameters and tensors. Values (activations) are f32 and not part of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Rows of a table by token id: `-> [n_embd, n_tokens]`.
+    /// Rows of a table by token id or position: `-> [n_embd, n_tokens]`.
     Embed(Embed),
     /// Rows of a value by output index: `[n, n_tokens] -> [n, n_outputs]`.
     SelectOutputs,

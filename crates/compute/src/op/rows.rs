@@ -2,18 +2,29 @@
 
 use crate::{BatchShape, ComputeError, Shape, Tensor};
 
-/// Rows of `table` (`[n_embd, n_vocab]`, any type that can be decoded) by token id.
+/// What picks a token's row of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowIndex {
+    /// Its id.
+    Token,
+    /// Its position in its sequence.
+    Position,
+}
+
+/// A row of `table` (`[n_embd, n_rows]`, any type that can be decoded) for each token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embed {
     /// The table.
     pub table: Tensor,
+    /// What picks the row.
+    pub index: RowIndex,
 }
 
 impl Embed {
     pub(super) fn output_shape(&self, batch: &BatchShape) -> Result<Shape, ComputeError> {
         let op = "embed";
-        let [n_embd, n_vocab, depth, outer] = self.table.shape.dims();
-        if depth != 1 || outer != 1 || n_embd == 0 || n_vocab == 0 {
+        let [n_embd, n_rows, depth, outer] = self.table.shape.dims();
+        if depth != 1 || outer != 1 || n_embd == 0 || n_rows == 0 {
             let right = Shape::new(&[n_embd, batch.n_tokens])?;
             return Err(ComputeError::Shape {
                 op,

@@ -5,6 +5,7 @@ mod arena;
 mod schedule;
 
 use crate::input::InputLimits;
+use crate::op::RowIndex;
 use crate::{Backend, BatchShape, ComputeError, Graph, Op, Shape};
 use arena::ArenaPacker;
 use schedule::{Event, Schedule};
@@ -272,14 +273,21 @@ fn step(graph: &Graph, packed: &Packed, node: usize, operands: &[usize], result:
 fn limits(graph: &Graph) -> InputLimits {
     let mut limits = InputLimits::default();
     let least = |known: Option<usize>, n: usize| Some(known.map_or(n, |k| k.min(n)));
+    let any_position = i32::MAX as usize;
     for node in graph.nodes() {
         match &node.op {
-            Op::Embed(op) => limits.tokens = least(limits.tokens, op.table.shape.n_rows()),
-            Op::RopeTable(_) => limits.positions = true,
+            Op::Embed(op) => {
+                let limit = match op.index {
+                    RowIndex::Token => &mut limits.tokens,
+                    RowIndex::Position => &mut limits.positions,
+                };
+                *limit = least(*limit, op.table.shape.n_rows());
+            }
+            Op::RopeTable(_) => limits.positions = least(limits.positions, any_position),
             Op::SelectOutputs => limits.output_rows = true,
             Op::StoreKv(op) => limits.slots = least(limits.slots, op.layer.n_slots()),
             Op::Attend(op) => {
-                limits.positions = true;
+                limits.positions = least(limits.positions, any_position);
                 limits.pages = least(limits.pages, op.layer.n_pages());
                 limits.page_len = match limits.page_len {
                     0 => op.layer.page_len,

@@ -5,7 +5,7 @@ use crate::{Backend, BatchShape, CpuBackend, Executor, Inputs, PlainBackend, Pla
 use gristmill_quant::{F16, F32, TensorType};
 use std::sync::Arc;
 
-const FAMILIES: [Family; 2] = [Family::Llama, Family::Gemma];
+const FAMILIES: [Family; 3] = [Family::Llama, Family::Gemma, Family::Gpt];
 const MAX_PAGES: usize = 6;
 /// Pages of the two sequences: scattered, and neither in order.
 const PAGE_TABLE: [i32; 2 * MAX_PAGES] = [7, 2, 11, 0, 4, -1, 9, 1, 3, 10, -1, -1];
@@ -113,8 +113,8 @@ fn cpu(n_threads: usize) -> Arc<dyn Backend> {
 
 #[test]
 fn every_type_takes_part() {
-    // Seven matrices in each of four layers.
-    assert!((13..=28).contains(&matrix_types().len()));
+    // Eight matrices in each of four layers.
+    assert!((13..=32).contains(&matrix_types().len()));
     assert!(PAGE_TABLE.iter().all(|&page| page < N_PAGES as i32));
 }
 

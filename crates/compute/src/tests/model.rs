@@ -1,4 +1,4 @@
-//! Small random models in the two block shapes that differ most, with their layers on chosen devices.
+//! Small random models in the three block shapes that differ most, with their layers on chosen devices.
 
 use super::{Random, shape, tensor, zeroed};
 use crate::{
@@ -17,6 +17,8 @@ const N_FF: usize = 512;
 const HEAD_DIM: usize = 64;
 const N_HEAD: usize = 4;
 const N_HEAD_KV: usize = 2;
+const N_QKV: usize = (N_HEAD + 2 * N_HEAD_KV) * HEAD_DIM;
+const N_POSITIONS: usize = PAGE_LEN * N_PAGES;
 const EPS: f32 = 1e-6;
 
 /// The block shape.
@@ -26,14 +28,19 @@ pub enum Family {
     Llama,
     /// Norms before and after, norms per head, GeGLU, rotation of halves, windows, soft caps.
     Gemma,
+    /// Layer norms with biases, learned positions, one matrix for queries, keys and values, no gate.
+    Gpt,
 }
 
 struct Layer {
     device: usize,
     attn_norm: Tensor,
+    norm_bias: Tensor,
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    qkv: Tensor,
+    qkv_bias: Tensor,
     q_bias: Tensor,
     q_norm: Tensor,
     k_norm: Tensor,
@@ -52,6 +59,7 @@ struct Layer {
 pub struct Model {
     family: Family,
     embeddings: Tensor,
+    positions: Tensor,
     layers: Vec<Layer>,
     output_norm: Tensor,
     output: Tensor,
@@ -104,9 +112,12 @@ impl Model {
             Layer {
                 device,
                 attn_norm: vector(device, N_EMBD, 1.0, random),
+                norm_bias: vector(device, N_EMBD, 0.0, random),
                 q: matrix(device, N_EMBD, N_HEAD * HEAD_DIM, random),
                 k: matrix(device, N_EMBD, N_HEAD_KV * HEAD_DIM, random),
                 v: matrix(device, N_EMBD, N_HEAD_KV * HEAD_DIM, random),
+                qkv: matrix(device, N_EMBD, N_QKV, random),
+                qkv_bias: vector(device, N_QKV, 0.0, random),
                 q_bias: vector(device, N_HEAD * HEAD_DIM, 0.0, random),
                 q_norm: vector(device, HEAD_DIM, 1.0, random),
                 k_norm: vector(device, HEAD_DIM, 1.0, random),
@@ -130,6 +141,7 @@ impl Model {
             family,
             layers,
             embeddings: matrix(0, N_EMBD, N_VOCAB, &mut random),
+            positions: matrix(0, N_EMBD, N_POSITIONS, &mut random),
             output_norm: vector(0, N_EMBD, 1.0, &mut random),
             output: matrix(0, N_EMBD, N_VOCAB, &mut random),
         }
@@ -140,8 +152,13 @@ impl Model {
         let mut graph = GraphBuilder::new(batch);
         let g = &mut graph;
         let mut x = g.embed(&self.embeddings);
-        if self.family == Family::Gemma {
-            x = g.scale(x, (N_EMBD as f32).sqrt());
+        match self.family {
+            Family::Llama => {}
+            Family::Gemma => x = g.scale(x, (N_EMBD as f32).sqrt()),
+            Family::Gpt => {
+                let positions = g.embed_positions(&self.positions);
+                x = g.add(x, positions);
+            }
         }
         for (index, layer) in self.layers.iter().enumerate() {
             g.place(layer.device);
@@ -158,7 +175,7 @@ impl Model {
 
     fn layer(&self, g: &mut GraphBuilder, index: usize, layer: &Layer, mut x: Value) -> Value {
         let gemma = self.family == Family::Gemma;
-        let normed = g.rms_norm(x, Some(&layer.attn_norm), EPS);
+        let normed = self.norm(g, layer, &layer.attn_norm, x);
         let mut attended = self.attention(g, index, layer, normed);
         if index == N_LAYER - 1 {
             attended = g.select_outputs(attended);
@@ -169,15 +186,19 @@ impl Model {
             attended = g.rms_norm(attended, Some(&layer.post_attn_norm), EPS);
         }
         x = g.add(x, attended);
-        let normed = g.rms_norm(x, Some(&layer.ffn_norm), EPS);
-        let gate = g.matmul(&layer.gate, normed);
+        let normed = self.norm(g, layer, &layer.ffn_norm, x);
         let up = g.matmul(&layer.up, normed);
-        let activation = if gemma {
-            Activation::GeluTanh
-        } else {
-            Activation::Silu
+        let gated = match self.family {
+            Family::Gpt => g.activate(up, Activation::GeluTanh),
+            Family::Llama => {
+                let gate = g.matmul(&layer.gate, normed);
+                g.glu(gate, up, Activation::Silu)
+            }
+            Family::Gemma => {
+                let gate = g.matmul(&layer.gate, normed);
+                g.glu(gate, up, Activation::GeluTanh)
+            }
         };
-        let gated = g.glu(gate, up, activation);
         let mut fed = g.matmul(&layer.down, gated);
         if gemma {
             fed = g.rms_norm(fed, Some(&layer.post_ffn_norm), EPS);
@@ -185,14 +206,32 @@ impl Model {
         g.add(x, fed)
     }
 
+    fn norm(&self, g: &mut GraphBuilder, layer: &Layer, weight: &Tensor, x: Value) -> Value {
+        match self.family {
+            Family::Gpt => g.layer_norm(x, weight, Some(&layer.norm_bias), EPS),
+            Family::Llama | Family::Gemma => g.rms_norm(x, Some(weight), EPS),
+        }
+    }
+
+    /// Queries, keys and values, which `Gpt` has in one matrix and one vector.
+    fn projections(&self, g: &mut GraphBuilder, layer: &Layer, x: Value) -> [Value; 3] {
+        if self.family != Family::Gpt {
+            let q = g.matmul(&layer.q, x);
+            let q = g.add_row(q, &layer.q_bias);
+            return [q, g.matmul(&layer.k, x), g.matmul(&layer.v, x)];
+        }
+        let (keys, values) = (N_HEAD * HEAD_DIM, (N_HEAD + N_HEAD_KV) * HEAD_DIM);
+        [0..keys, keys..values, values..N_QKV].map(|part| {
+            let product = g.matmul(&layer.qkv.rows(part.clone()).expect("inside"), x);
+            g.add_row(product, &layer.qkv_bias.elements(part).expect("inside"))
+        })
+    }
+
     fn attention(&self, g: &mut GraphBuilder, index: usize, layer: &Layer, x: Value) -> Value {
         let gemma = self.family == Family::Gemma;
         let n_tokens = g.batch().n_tokens;
         let windowed = gemma && index.is_multiple_of(2);
-        let q = g.matmul(&layer.q, x);
-        let q = g.add_row(q, &layer.q_bias);
-        let k = g.matmul(&layer.k, x);
-        let v = g.matmul(&layer.v, x);
+        let [q, k, v] = self.projections(g, layer, x);
         let [q, k] =
             [(q, N_HEAD, &layer.q_norm), (k, N_HEAD_KV, &layer.k_norm)].map(|(x, n_head, norm)| {
                 let x = g.reshape(x, shape(&[HEAD_DIM, n_head, n_tokens]));
@@ -201,7 +240,11 @@ impl Model {
                 } else {
                     x
                 };
-                g.rope(x, &self.rope(layer, windowed))
+                if self.family == Family::Gpt {
+                    x
+                } else {
+                    g.rope(x, &self.rope(layer, windowed))
+                }
             });
         g.store_kv(&layer.cache, k, v);
         let attention = Attention {
@@ -220,7 +263,7 @@ impl Model {
     fn rope(&self, layer: &Layer, windowed: bool) -> Rope {
         let (style, factors) = match self.family {
             Family::Llama => (RopeStyle::Normal, Some(layer.factors)),
-            Family::Gemma => (RopeStyle::NeoX, None),
+            Family::Gemma | Family::Gpt => (RopeStyle::NeoX, None),
         };
         let yarn = Yarn {
             ext_factor: 1.0,

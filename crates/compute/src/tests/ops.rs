@@ -68,6 +68,16 @@ fn rows_are_looked_up_and_selected() {
             run(&backend, TWO_TOKENS, &inputs, |g| g.embed(&table)),
             [30., 31., 32., 10., 11., 12.]
         );
+        // Positions pick rows of their own table, here the second token's twice.
+        let inputs = Inputs {
+            positions: &[1, 1],
+            ..inputs
+        };
+        let sum = run(&backend, TWO_TOKENS, &inputs, |g| {
+            let (x, positions) = (g.embed(&table), g.embed_positions(&table));
+            g.add(x, positions)
+        });
+        assert_eq!(sum, [40., 42., 44., 20., 22., 24.]);
         let selected = run(&backend, TWO_TOKENS, &inputs, |g| {
             let x = g.embed(&table);
             g.select_outputs(x)

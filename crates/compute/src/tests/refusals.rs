@@ -307,6 +307,52 @@ fn a_tensor_outside_its_buffer_is_an_error() {
 }
 
 #[test]
+fn a_position_beyond_its_table_is_an_error() {
+    for backend in backends() {
+        let table = floats(&*backend, &[4, 8], &[1.0; 32]);
+        let devices = vec![backend];
+        let mut builder = GraphBuilder::new(BATCH);
+        let output = builder.embed_positions(&table);
+        let plan = Plan::new(&builder.finish(&[output]).expect("right"), &devices);
+        let inputs = Inputs {
+            positions: &[7, 8],
+            ..Inputs::default()
+        };
+        let error = Executor::new(devices).run(&plan.expect("planned"), &inputs);
+        let error = error.expect_err("beyond");
+        assert!(
+            matches!(
+                error,
+                ComputeError::InputValue {
+                    input: Input::Positions,
+                    index: 1,
+                    value: 8,
+                    limit: 8
+                }
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn parts_of_a_weight_lie_inside_it() {
+    let matrix = weight(&[4, 8]);
+    let part = matrix.rows(2..5).expect("inside");
+    assert_eq!((part.offset, part.shape), (32, shape(&[4, 3])));
+    let part = weight(&[8]).elements(2..5).expect("inside");
+    assert_eq!((part.offset, part.shape), (8, shape(&[3])));
+    for outside in [
+        matrix.rows(5..9),
+        matrix.elements(2..5),
+        weight(&[2, 2, 2]).rows(0..1),
+    ] {
+        let error = outside.expect_err("outside").to_string();
+        assert!(error.contains("rows of a weight"), "{error}");
+    }
+}
+
+#[test]
 fn imported_memory_is_not_written() {
     let cpu = CpuBackend::new(1);
     let table = tensor(&cpu, 0, F32, &[2], &[1.0, 2.0]);

@@ -16,9 +16,9 @@ pub fn compute(
     match &step.op {
         Op::Embed(op) => {
             let rows = inputs
-                .tokens
+                .rows(op.index)
                 .iter()
-                .map(|&token| memory.decoded_row(&op.table, token as usize));
+                .map(|&row| memory.decoded_row(&op.table, row as usize));
             return Ok(rows.collect::<Result<Vec<_>, _>>()?.concat());
         }
         Op::SelectOutputs => {
