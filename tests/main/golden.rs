@@ -6,17 +6,13 @@ use gristmill_golden::{compared, largest_difference, read_npy};
 
 use crate::harness::Workplace;
 
-/// Folder of `golden/convert`, the types it was converted to, and the file with its logits in F32.
-const CHECKPOINTS: &[(&str, &[&str], &str)] = &[
-    ("gemma3_text", &["f32"], "logits.npy"),
-    ("llama", &["bf16", "f16", "f32", "q8_0"], "logits.npy"),
-    ("llama-tied-mistral", &["f32"], "logits_full_attention.npy"),
-    ("qwen2", &["f32"], "logits.npy"),
-    ("qwen3", &["f32"], "logits.npy"),
-];
-
 /// Largest absolute difference to the authors' code, which computes in float32 too.
 const LOGIT_DIFFERENCE_MAX: f32 = 1e-4;
+
+/// The golden checkpoints that can be converted.
+pub(crate) fn checkpoints() -> Option<Vec<gristmill_golden::Checkpoint>> {
+    gristmill_golden::checkpoints(|class| gristmill_model::architecture_of_config(class).is_some())
+}
 
 fn convert_folder() -> Option<PathBuf> {
     gristmill_golden::folder("convert")
@@ -47,16 +43,17 @@ fn convert(place: &Workplace, folder: &Path, more: &[&str], output: &str) {
 
 #[test]
 fn golden_conversions_are_equal_byte_for_byte() {
-    let Some(root) = convert_folder() else { return };
+    let Some(checkpoints) = checkpoints() else {
+        return;
+    };
     let place = Workplace::new();
     let mut n_compared = 0;
-    for (name, types, _) in CHECKPOINTS {
-        for ty in *types {
-            let output = format!("{name}-{ty}.gguf");
-            convert(&place, &root.join(name), &["--outtype", ty], &output);
+    for checkpoint in checkpoints {
+        for ty in checkpoint.output_types() {
+            let output = format!("{}-{ty}.gguf", checkpoint.name);
+            convert(&place, &checkpoint.folder, &["--outtype", ty], &output);
             let ours = std::fs::read(place.path(&output)).expect("the output is there");
-            let theirs =
-                std::fs::read(root.join(name).join(&output)).expect("the golden file is there");
+            let theirs = std::fs::read(checkpoint.converted(ty)).expect("the golden file is there");
             let first = ours
                 .iter()
                 .zip(&theirs)
@@ -102,21 +99,16 @@ fn golden_one_step_equals_two() {
 
 #[test]
 fn golden_logits_are_those_of_the_authors_code() {
-    let Some(root) = convert_folder() else { return };
+    let Some(checkpoints) = checkpoints() else {
+        return;
+    };
     let place = Workplace::new();
     let mut n_compared = 0;
-    for (name, _, logits) in CHECKPOINTS {
-        let folder = root.join(name);
-        let ids: Vec<String> = meta(&folder)["token_ids"]
-            .as_array()
-            .expect("meta.json lists the ids")
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        let (model, output) = (
-            folder.join(format!("{name}-f32.gguf")),
-            format!("{name}.npy"),
-        );
+    for checkpoint in checkpoints {
+        let name = &checkpoint.name;
+        let ids = checkpoint.token_ids.iter().map(ToString::to_string);
+        let ids: Vec<String> = ids.collect();
+        let (model, output) = (checkpoint.converted("f32"), format!("{name}.npy"));
         let words = [
             "gristmill",
             "logits",
@@ -129,7 +121,7 @@ fn golden_logits_are_those_of_the_authors_code() {
         let outcome = place.run_words(&words);
         assert!(outcome.starts_with("exit: 0"), "{outcome}");
         let header = |path: &Path| std::fs::read(path).expect("it is there")[..128].to_vec();
-        let (ours, theirs) = (place.path(&output), folder.join(logits));
+        let (ours, theirs) = (place.path(&output), checkpoint.logits());
         assert_eq!(header(&ours), header(&theirs), "{name}: the headers agree");
         let ours = read_npy(&ours);
         let largest = largest_difference(&ours, &read_npy(&theirs));

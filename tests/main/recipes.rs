@@ -96,19 +96,13 @@ fn every_recipe(source: &Path) -> (usize, usize) {
 
 #[test]
 fn golden_models_run_in_every_recipe() {
-    let Some(root) = gristmill_golden::folder("convert") else {
+    let Some(checkpoints) = crate::golden::checkpoints() else {
         return;
     };
     let n_recipes = Recipe::available().count();
     let mut n_files = 0;
-    for name in [
-        "llama",
-        "llama-tied-mistral",
-        "qwen2",
-        "qwen3",
-        "gemma3_text",
-    ] {
-        let (files, refused) = every_recipe(&root.join(name).join(format!("{name}-f32.gguf")));
+    for checkpoint in checkpoints {
+        let (files, refused) = every_recipe(&checkpoint.converted("f32"));
         assert_eq!(files + refused, n_recipes);
         n_files += files;
     }

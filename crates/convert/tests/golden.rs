@@ -2,35 +2,26 @@
 
 use gristmill_convert::{ConvertOptions, OutputType, convert};
 use gristmill_gguf::{Model, TensorInfo, Value};
+use gristmill_model::architecture_of_config;
 use std::path::Path;
-
-/// Folder of the checkpoint, and the output type of each conversion of it.
-const CASES: &[(&str, &str, &[&str])] = &[
-    ("gemma3_text", "hf", &["f32"]),
-    ("llama", "hf", &["f32", "f16", "bf16", "q8_0"]),
-    ("llama-split", "Tiny-Llama-0.2M-Chat-v0.3", &["f32"]),
-    ("llama-tied-mistral", "hf", &["f32"]),
-    ("qwen2", "hf", &["f32"]),
-    ("qwen3", "hf", &["f32"]),
-];
 
 #[test]
 fn conversions_equal_the_reference() {
-    let Some(golden) = gristmill_golden::folder("convert") else {
+    let is_supported = |class: &str| architecture_of_config(class).is_some();
+    let Some(checkpoints) = gristmill_golden::checkpoints(is_supported) else {
         return;
     };
     let mut n_compared = 0;
-    for (name, folder, types) in CASES {
-        let meta = std::fs::read_to_string(golden.join(name).join("meta.json")).unwrap();
-        let meta: serde_json::Value = serde_json::from_str(&meta).unwrap();
-        for ty in *types {
+    for checkpoint in checkpoints {
+        let name = &checkpoint.name;
+        for ty in checkpoint.output_types() {
             let out = tempfile::tempdir().unwrap();
             let options = ConvertOptions {
                 output: Some(out.path().join("{ftype}.gguf")),
                 output_type: OutputType::parse(ty).unwrap(),
-                pre_tokenizer: meta["pre_tokenizer_name"].as_str().map(str::to_owned),
+                pre_tokenizer: checkpoint.pre_tokenizer.clone(),
                 n_threads: 2,
-                ..ConvertOptions::new(golden.join(name).join(folder))
+                ..ConvertOptions::new(&checkpoint.source)
             };
             let report = convert(&options, &mut |_| {})
                 .unwrap_or_else(|error| panic!("{name} {ty}: {error}"));
@@ -38,7 +29,7 @@ fn conversions_equal_the_reference() {
             compare(
                 &format!("{name} {ty}"),
                 &report.path,
-                &golden.join(name).join(format!("{name}-{ty}.gguf")),
+                &checkpoint.converted(ty),
             );
             n_compared += 1;
         }

@@ -1,11 +1,12 @@
 //! One step equals two: a checkpoint converted straight to a recipe is, byte for byte, the checkpoint converted to its own
 //! float type and then quantized.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gristmill_convert::quantize::{QuantizeOptions, quantize};
 use gristmill_convert::recipe::Recipe;
 use gristmill_convert::{ConvertOptions, OutputType, convert};
+use gristmill_model::architecture_of_config;
 
 fn check(checkpoint: &Path, pre_tokenizer: Option<&str>, float: &str, recipe: &'static Recipe) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
@@ -36,7 +37,8 @@ fn check(checkpoint: &Path, pre_tokenizer: Option<&str>, float: &str, recipe: &'
 
 #[test]
 fn one_step_equals_two() {
-    let Some(folder) = gristmill_golden::folder("convert") else {
+    let is_supported = |class: &str| architecture_of_config(class).is_some();
+    let Some(checkpoints) = gristmill_golden::checkpoints(is_supported) else {
         return;
     };
     let mut n_compared = 0;
@@ -44,44 +46,14 @@ fn one_step_equals_two() {
         ["Q4_K_M", "Q2_K", "Q5_1"].map(|name| Recipe::from_name(name).expect("it is registered"))
     {
         // Checkpoints in each float type.
-        for name in [
-            "llama",
-            "llama-tied-mistral",
-            "llama-split",
-            "qwen2",
-            "qwen3",
-            "gemma3_text",
-        ] {
-            let Some((checkpoint, pre_tokenizer)) = checkpoint(&folder.join(name)) else {
-                continue;
-            };
-            check(
-                &checkpoint,
-                pre_tokenizer.as_deref(),
-                float_of(&checkpoint),
-                recipe,
-            );
+        for checkpoint in &checkpoints {
+            let source = &checkpoint.source;
+            let pre_tokenizer = checkpoint.pre_tokenizer.as_deref();
+            check(source, pre_tokenizer, float_of(source), recipe);
             n_compared += 1;
         }
     }
     gristmill_golden::compared(n_compared, "one step and two");
-}
-
-/// The folder with the checkpoint of a golden case, and the name of its pre-tokenizer.
-fn checkpoint(case: &Path) -> Option<(PathBuf, Option<String>)> {
-    let folders = std::fs::read_dir(case)
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path());
-    let checkpoint = folders
-        .into_iter()
-        .find(|path| path.join("config.json").exists())?;
-    let meta: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(case.join("meta.json")).ok()?).ok()?;
-    Some((
-        checkpoint,
-        meta["pre_tokenizer_name"].as_str().map(str::to_owned),
-    ))
 }
 
 /// The float type of a checkpoint, by its configuration.

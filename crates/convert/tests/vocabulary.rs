@@ -4,23 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gristmill_convert::{ConvertOptions, OutputType, convert};
 use gristmill_gguf::{File, Kind, Metadata, Model, WriteOptions, Writer};
-
-fn golden() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
-    let folder = std::env::var_os("GRISTMILL_GOLDEN")
-        .map_or(beside, PathBuf::from)
-        .join("convert");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("golden data absent: {}", folder.display());
-    assert_ne!(
-        std::env::var("CI").as_deref(),
-        Ok("true"),
-        "golden data is required in CI"
-    );
-    None
-}
+use gristmill_model::architecture_of_config;
 
 fn vocabulary(folder: &Path, output: &Path, ty: &str, pre: Option<String>) -> PathBuf {
     let options = ConvertOptions {
@@ -45,24 +29,19 @@ fn vocabulary(folder: &Path, output: &Path, ty: &str, pre: Option<String>) -> Pa
 /// The reference computes `general.size_label` from the tensors, unless the folder's name says it; all else is the same.
 #[test]
 fn a_vocabulary_has_the_entries_of_the_whole_conversion() {
-    let Some(golden) = golden() else { return };
-    let cases = [
-        ("gemma3_text", "hf"),
-        ("llama", "hf"),
-        ("llama-split", "Tiny-Llama-0.2M-Chat-v0.3"),
-        ("qwen2", "hf"),
-        ("qwen3", "hf"),
-    ];
-    for (name, folder) in cases {
-        let meta = std::fs::read(golden.join(name).join("meta.json")).unwrap();
-        let meta: serde_json::Value = serde_json::from_slice(&meta).unwrap();
-        let pre = meta["pre_tokenizer_name"].as_str().map(str::to_owned);
+    let is_supported = |class: &str| architecture_of_config(class).is_some();
+    let Some(checkpoints) = gristmill_golden::checkpoints(is_supported) else {
+        return;
+    };
+    let n_compared = checkpoints.len();
+    for checkpoint in checkpoints {
+        let (name, source) = (&checkpoint.name, &checkpoint.source);
+        let pre = checkpoint.pre_tokenizer.clone();
         let out = tempfile::tempdir().unwrap();
-        let checkpoint = golden.join(name).join(folder);
-        let ours = vocabulary(&checkpoint, &out.path().join("ours.gguf"), "f32", pre);
-        let whole = File::open(&golden.join(name).join(format!("{name}-f32.gguf"))).unwrap();
+        let ours = vocabulary(source, &out.path().join("ours.gguf"), "f32", pre);
+        let whole = File::open(&checkpoint.converted("f32")).unwrap();
         let mut expected: Metadata = whole.metadata().clone();
-        if folder == "hf" {
+        if source.ends_with("hf") {
             assert!(expected.remove("general.size_label").is_some(), "{name}");
         }
         let theirs = out.path().join("theirs.gguf");
@@ -84,7 +63,7 @@ fn a_vocabulary_has_the_entries_of_the_whole_conversion() {
             "{name}"
         );
     }
-    println!("golden comparisons: {}", cases.len());
+    gristmill_golden::compared(n_compared, "vocabularies");
 }
 
 #[test]

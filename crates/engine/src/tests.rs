@@ -49,23 +49,21 @@ fn fed_ids(folder: &Path) -> Vec<u32> {
     ids.iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
+fn checkpoints() -> Option<Vec<gristmill_golden::Checkpoint>> {
+    gristmill_golden::checkpoints(|class| gristmill_model::architecture_of_config(class).is_some())
+}
+
 #[test]
 fn golden_logits() {
+    let Some(checkpoints) = checkpoints() else {
+        return;
+    };
     let mut n_compared = 0;
-    for (name, expected) in [
-        ("gemma3_text", "logits.npy"),
-        ("llama", "logits.npy"),
-        ("llama-tied-mistral", "logits_full_attention.npy"),
-        ("qwen2", "logits.npy"),
-        ("qwen3", "logits.npy"),
-    ] {
-        let Some(folder) = golden(&format!("convert/{name}")) else {
-            return;
-        };
-        let model = load(&folder.join(format!("{name}-f32.gguf")));
-        let ids = fed_ids(&folder);
-        let expected = read_npy(folder.join(expected));
-        let found = logits(&model, &ids, &options(CacheTypes::F32, ids.len(), 512));
+    for checkpoint in checkpoints {
+        let (name, ids) = (&checkpoint.name, &checkpoint.token_ids);
+        let model = load(&checkpoint.converted("f32"));
+        let expected = read_npy(checkpoint.logits());
+        let found = logits(&model, ids, &options(CacheTypes::F32, ids.len(), 512));
         let difference = largest_difference(&found, &expected);
         println!(
             "{name}: {} positions, largest difference {difference:e}",
@@ -82,21 +80,22 @@ fn golden_logits() {
 
 #[test]
 fn one_by_one_equals_batched_bit_for_bit() {
-    for name in ["gemma3_text", "llama", "qwen3"] {
-        let Some(folder) = golden(&format!("convert/{name}")) else {
-            return;
-        };
+    let Some(checkpoints) = checkpoints() else {
+        return;
+    };
+    for checkpoint in checkpoints {
+        let name = &checkpoint.name;
         for (file, cache) in [
             ("f32", CacheTypes::F16),
             ("q8_0", CacheTypes::F16),
             ("f32", CacheTypes::F32),
         ] {
-            let path = folder.join(format!("{name}-{file}.gguf"));
+            let path = checkpoint.converted(file);
             if !path.exists() {
                 continue;
             }
             let model = load(&path);
-            let mut ids = fed_ids(&folder);
+            let mut ids = checkpoint.token_ids.clone();
             ids.extend_from_within(..); // more than one page
             let n = ids.len();
             let batched = logits(&model, &ids, &options(cache, n, n));

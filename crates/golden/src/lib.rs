@@ -2,6 +2,10 @@
 //!
 //! Everything here fails a test by a panic, with the file in its message.
 
+mod checkpoint;
+
+pub use checkpoint::{Checkpoint, checkpoints};
+
 use std::path::{Path, PathBuf};
 
 /// A folder of the golden data, or `None` (loudly) where it is absent; with `CI=true` its absence fails.

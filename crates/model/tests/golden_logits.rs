@@ -6,35 +6,32 @@ use gristmill_compute::{
 };
 use gristmill_gguf::Model;
 use gristmill_golden::{largest_difference, read_npy};
-use gristmill_model::{Hyperparameters, Weights, build, check_tensors};
+use gristmill_model::{
+    ARCHITECTURES, Hyperparameters, Weights, architecture_of_config, build, check_tensors,
+};
 use gristmill_quant::F32;
-use std::path::Path;
 use std::sync::Arc;
-
-/// Model and file with its logits. The window of a Mistral configuration is ignored, as in the reference.
-const CASES: &[(&str, &str)] = &[
-    ("gemma3_text", "logits.npy"),
-    ("llama", "logits.npy"),
-    ("llama-split", "logits.npy"),
-    ("llama-tied-mistral", "logits_full_attention.npy"),
-    ("qwen2", "logits.npy"),
-    ("qwen3", "logits.npy"),
-];
 
 /// Positions per page; the golden texts of 40 tokens take several.
 const PAGE_LEN: usize = 16;
 
 #[test]
 fn logits_equal_those_of_transformers() {
-    let Some(golden) = gristmill_golden::folder("convert") else {
+    let is_supported = |class: &str| architecture_of_config(class).is_some();
+    let Some(checkpoints) = gristmill_golden::checkpoints(is_supported) else {
         return;
     };
+    let classes = checkpoints.iter().map(|checkpoint| &checkpoint.class);
+    let of_golden = classes.filter_map(|class| architecture_of_config(class));
+    let covered: Vec<&str> = of_golden
+        .map(|(architecture, _)| architecture.name)
+        .collect();
     let mut n_compared = 0;
-    for (name, logits) in CASES {
-        let folder = golden.join(name);
-        let model = Model::open(&folder.join(format!("{name}-f32.gguf"))).unwrap();
-        let expected = read_npy(folder.join(logits));
-        let tokens = tokens(&folder.join("meta.json"));
+    for checkpoint in checkpoints {
+        let name = &checkpoint.name;
+        let model = Model::open(&checkpoint.converted("f32")).unwrap();
+        let expected = read_npy(checkpoint.logits());
+        let tokens: Vec<i32> = checkpoint.token_ids.iter().map(|&id| id as i32).collect();
         let backends: [Arc<dyn Backend>; 2] =
             [Arc::new(PlainBackend::new()), Arc::new(CpuBackend::new(2))];
         for backend in backends {
@@ -45,6 +42,13 @@ fn logits_equal_those_of_transformers() {
             assert!(difference <= 1e-4, "{label}: {difference:e}");
             n_compared += 1;
         }
+    }
+    for known in ARCHITECTURES {
+        assert!(
+            covered.contains(&known.name),
+            "{}: no checkpoint",
+            known.name
+        );
     }
     gristmill_golden::compared(n_compared, "logits of graphs");
 }
@@ -115,15 +119,4 @@ fn run(model: &Model, backend: Arc<dyn Backend>, tokens: &[i32]) -> Vec<f32> {
         logits.extend_from_slice(executor.output(0));
     }
     logits
-}
-
-fn tokens(path: &Path) -> Vec<i32> {
-    let meta: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    meta["token_ids"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|id| id.as_i64().unwrap() as i32)
-        .collect()
 }

@@ -527,7 +527,7 @@ fn another_alignment_moves_the_tensors_and_keeps_their_bytes() {
             crate::bytes::open(&before).unwrap(),
             File::open(&place.path).unwrap(),
         );
-        assert_eq!(new.alignment(), alignment.into());
+        assert_eq!(new.alignment(), u64::from(alignment));
         assert_eq!(new.data_offset() % u64::from(alignment), 0);
         let mut end = 0;
         for (one, other) in old.tensors().iter().zip(new.tensors()) {
