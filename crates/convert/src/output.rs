@@ -3,6 +3,7 @@
 use crate::ConvertError;
 use crate::checkpoint::Checkpoint;
 use crate::recipe::{RECIPES, Recipe};
+use gristmill_model::Slot;
 use gristmill_quant::{BF16, F16, F32, Q8_0, TensorType};
 use safetensors::Dtype;
 
@@ -109,10 +110,14 @@ impl Uniform {
         RECIPES.iter().find(named).map_or(0, |recipe| recipe.id)
     }
 
-    /// The type of a tensor: vectors, norms and biases are small and sensitive, and stay F32; rows that are no whole number
+    /// The type of a tensor: vectors, norms, biases and positions are small and sensitive, and stay F32; rows that are no whole number
     /// of blocks become F16.
     pub(crate) fn type_of(self, name: &str, dims: &[u64]) -> TensorType {
-        if dims.len() <= 1 || name.ends_with("_norm.weight") || !name.ends_with(".weight") {
+        let is_small = dims.len() <= 1
+            || name.ends_with("_norm.weight")
+            || name == Slot::PositionEmbd.name()
+            || !name.ends_with(".weight");
+        if is_small {
             F32
         } else if dims[0].is_multiple_of(self.0.block_len() as u64) {
             self.0

@@ -171,6 +171,8 @@ fn text_name(name: &str, text_part: Option<&TextPart>) -> Option<String> {
     const COMPUTED: &[&str] = &[
         ".attention.masked_bias",
         ".attention.bias",
+        ".attn.masked_bias",
+        ".attn.bias",
         ".rotary_emb.inv_freq",
     ];
     if COMPUTED.iter().any(|suffix| name.ends_with(suffix)) {
@@ -195,7 +197,10 @@ fn check(tensor: &CheckpointTensor, spec: &TensorSpec) -> Result<(), ConvertErro
             dtype: entry.dtype.to_string(),
         });
     }
-    let expected: Vec<u64> = spec.dims.iter().rev().copied().collect();
+    let mut expected: Vec<u64> = spec.dims.iter().rev().copied().collect();
+    if spec.transform == RowTransform::Transposed {
+        expected.reverse();
+    }
     if entry.shape == expected {
         return Ok(());
     }
@@ -245,6 +250,19 @@ mod tests {
             "model.layers.0.self_attn.rotary_emb.inv_freq",
         ] {
             assert_eq!(text_name(name), None, "{name}");
+        }
+    }
+
+    /// The oldest checkpoints have no prefix, and store the mask that every model computes.
+    #[test]
+    fn names_of_all_generations_of_gpt2_are_known() {
+        let gpt2 = gristmill_model::architecture("gpt2").unwrap();
+        let text_name = |name: &str| text_name(name, gpt2.text_part.as_ref());
+        let bias = Some("h.0.attn.c_attn.bias".to_owned());
+        for prefix in ["", "transformer."] {
+            let name = |end: &str| format!("{prefix}h.0.attn.{end}");
+            assert_eq!(text_name(&name("c_attn.bias")), bias);
+            assert_eq!(text_name(&name("bias")), None);
         }
     }
 }

@@ -146,6 +146,9 @@ impl<'a> Stream<'a> {
         let file = &self.checkpoint.files[source.file];
         let offset = |row: usize| source.entry.offset + row as u64 * row_bytes as u64;
         self.raw.resize(n_rows * row_bytes, 0);
+        if shape.is_transposed {
+            return self.read_columns(source, shape, first, n_rows);
+        }
         let Some(order) = &shape.order else {
             return file.read_at(offset(first), &mut self.raw);
         };
@@ -154,6 +157,31 @@ impl<'a> Stream<'a> {
         }
         for (row, out) in (first..first + n_rows).zip(self.raw.chunks_exact_mut(row_bytes)) {
             file.read_at(offset(order.source_row(row)), out)?;
+        }
+        Ok(())
+    }
+
+    /// Reads rows that are columns of the checkpoint's matrix: a piece of each of its rows.
+    fn read_columns(
+        &mut self,
+        source: &CheckpointTensor,
+        shape: &Rows,
+        first: usize,
+        n_rows: usize,
+    ) -> Result<(), ConvertError> {
+        let size = source.entry.dtype.bitsize() / 8;
+        let file = &self.checkpoint.files[source.file];
+        let mut piece = vec![0; n_rows * size];
+        for column in 0..shape.row_len {
+            let start = column as u64 * shape.n_rows as u64 + first as u64;
+            file.read_at(source.entry.offset + start * size as u64, &mut piece)?;
+            let elements = self.raw.chunks_exact_mut(size).skip(column);
+            for (out, element) in elements
+                .step_by(shape.row_len)
+                .zip(piece.chunks_exact(size))
+            {
+                out.copy_from_slice(element);
+            }
         }
         Ok(())
     }
@@ -288,6 +316,8 @@ struct Rows {
     /// Elements of a row of the output type.
     encode_len: usize,
     order: Option<HalvesToPairs>,
+    /// Whether rows are columns of the checkpoint's matrix.
+    is_transposed: bool,
 }
 
 impl Rows {
@@ -318,6 +348,7 @@ impl Rows {
             slab_rows,
             encode_len,
             order,
+            is_transposed: tensor.spec.transform == RowTransform::Transposed,
         }
     }
 }
@@ -345,6 +376,41 @@ mod tests {
         let order = HalvesToPairs { group_rows: 6 };
         let rows: Vec<usize> = (0..12).map(|row| order.source_row(row)).collect();
         assert_eq!(rows, [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11]);
+    }
+
+    #[test]
+    fn transposed_rows_are_columns_whatever_the_slab() {
+        let (n_in, n_out) = (3usize, 8usize);
+        let stored: Vec<u8> = (0..(n_in * n_out) as u16)
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let view = safetensors::tensor::TensorView::new(Dtype::F16, vec![n_in, n_out], &stored);
+        let weights = safetensors::serialize([("a", view.unwrap())], None).unwrap();
+        std::fs::write(path("model.safetensors"), weights).unwrap();
+        let config = r#"{"architectures": ["LlamaForCausalLM"]}"#;
+        std::fs::write(path("config.json"), config).unwrap();
+        let checkpoint = Checkpoint::open(folder.path()).unwrap();
+        let rows = Rows {
+            row_len: n_in,
+            n_rows: n_out,
+            slab_rows: 3,
+            encode_len: n_in,
+            order: None,
+            is_transposed: true,
+        };
+        let pool = Pool::new(1);
+        let mut stream = Stream::new(&checkpoint, &pool);
+        let mut found = Vec::new();
+        for (first, n_rows) in [(0, 3), (3, 3), (6, 2)] {
+            let source = &checkpoint.tensors[0];
+            stream.read(source, &rows, first, n_rows).unwrap();
+            found.extend_from_slice(&stream.raw);
+        }
+        let expected = (0..n_out).flat_map(|row| (0..n_in).map(move |column| column * n_out + row));
+        let expected: Vec<u8> = expected.flat_map(|n| (n as u16).to_le_bytes()).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

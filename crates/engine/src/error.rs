@@ -88,7 +88,7 @@ pub enum EngineError {
         /// Name of the type.
         ty: &'static str,
     },
-    /// A context length of zero, or one that cannot be numbered.
+    /// A context length of zero, or more positions than can be numbered or than the model has embeddings of.
     #[error("a context of {n_ctx} tokens is not possible: it must have from 1 to {max}")]
     ContextLength {
         /// The length asked for.

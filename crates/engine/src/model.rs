@@ -202,7 +202,7 @@ impl Model {
 
     /// The context length that these options give.
     ///
-    /// Errors: zero positions, or more than can be numbered.
+    /// Errors: zero positions, or more than can be numbered or than the model has embeddings of.
     pub fn context_length(&self, options: &LoadOptions) -> Result<usize, EngineError> {
         let n_ctx = match options.n_ctx {
             Some(n_ctx) => n_ctx,
@@ -216,11 +216,10 @@ impl Model {
                 self.hparams.n_context_train.min(n_fit)
             }
         };
-        if n_ctx == 0 || n_ctx > CONTEXT_MAX {
-            return Err(EngineError::ContextLength {
-                n_ctx,
-                max: CONTEXT_MAX,
-            });
+        let max = self.hparams.max_positions().unwrap_or(CONTEXT_MAX);
+        let max = max.min(CONTEXT_MAX);
+        if n_ctx == 0 || n_ctx > max {
+            return Err(EngineError::ContextLength { n_ctx, max });
         }
         Ok(n_ctx)
     }

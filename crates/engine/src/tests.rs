@@ -111,6 +111,23 @@ fn one_by_one_equals_batched_bit_for_bit() {
 }
 
 #[test]
+fn learned_positions_bound_the_context() {
+    let Some(folder) = golden("convert/gpt2") else {
+        return;
+    };
+    let model = load(&folder.join("gpt2-f32.gguf"));
+    let error = Context::new(model.clone(), &options(CacheTypes::F16, 257, 512)).err();
+    assert!(matches!(
+        error,
+        Some(EngineError::ContextLength {
+            n_ctx: 257,
+            max: 256
+        })
+    ));
+    Context::new(model, &options(CacheTypes::F16, 256, 512)).unwrap();
+}
+
+#[test]
 fn neighbours_change_nothing() {
     let Some(folder) = golden("convert/llama") else {
         return;

@@ -37,10 +37,7 @@ pub fn build(
             found: caches.len(),
         });
     }
-    let mut x = graph.embed(weights.token_embd.have(Slot::TokenEmbd)?);
-    if hparams.embedding_scale != 1.0 {
-        x = graph.scale(x, hparams.embedding_scale);
-    }
+    let mut x = embeddings(hparams, weights, graph)?;
     for (index, (block, cache)) in weights.blocks.iter().zip(caches).enumerate() {
         graph.place(cache.k.device);
         let layer = attention::Layer {
@@ -50,10 +47,12 @@ pub fn build(
             cache,
             rope_freqs: weights.rope_freqs.as_ref(),
         };
-        let normed = graph.rms_norm(
+        let normed = norm::build(
+            graph,
+            hparams,
+            block.attn_norm.have(Slot::AttnNorm)?,
+            block.attn_norm_bias.as_ref(),
             x,
-            Some(block.attn_norm.have(Slot::AttnNorm)?),
-            hparams.norm_epsilon,
         );
         let mut attended = attention::build(graph, &layer, normed)?;
         if index + 1 == hparams.n_layers() {
@@ -61,21 +60,52 @@ pub fn build(
             attended = graph.select_outputs(attended);
             x = graph.select_outputs(x);
         }
-        let attended = norm::rms(graph, hparams, block.post_attention_norm.as_ref(), attended);
+        let attended = norm::optional(graph, hparams, block.post_attention_norm.as_ref(), attended);
         x = graph.add(x, attended);
-        let normed = graph.rms_norm(
+        let normed = norm::build(
+            graph,
+            hparams,
+            block.ffn_norm.have(Slot::FfnNorm)?,
+            block.ffn_norm_bias.as_ref(),
             x,
-            Some(block.ffn_norm.have(Slot::FfnNorm)?),
-            hparams.norm_epsilon,
         );
         let fed = feed_forward::build(graph, hparams, block, normed)?;
-        let fed = norm::rms(graph, hparams, block.post_ffw_norm.as_ref(), fed);
+        let fed = norm::optional(graph, hparams, block.post_ffw_norm.as_ref(), fed);
         x = graph.add(x, fed);
     }
-    let normed = graph.rms_norm(
+    logits(hparams, weights, graph, x)
+}
+
+/// Embeddings of the batch's tokens, and of their positions where the model has such: `[n_embd, n_tokens]`.
+fn embeddings(
+    hparams: &Hyperparameters,
+    weights: &Weights,
+    graph: &mut GraphBuilder,
+) -> Result<Value, ModelError> {
+    let mut x = graph.embed(weights.token_embd.have(Slot::TokenEmbd)?);
+    if let Some(positions) = &weights.position_embd {
+        let positions = graph.embed_positions(positions);
+        x = graph.add(x, positions);
+    }
+    if hparams.embedding_scale != 1.0 {
+        x = graph.scale(x, hparams.embedding_scale);
+    }
+    Ok(x)
+}
+
+/// `[n_embd, n_outputs] -> [n_vocab, n_outputs]`
+fn logits(
+    hparams: &Hyperparameters,
+    weights: &Weights,
+    graph: &mut GraphBuilder,
+    x: Value,
+) -> Result<Value, ModelError> {
+    let normed = norm::build(
+        graph,
+        hparams,
+        weights.output_norm.have(Slot::OutputNorm)?,
+        weights.output_norm_bias.as_ref(),
         x,
-        Some(weights.output_norm.have(Slot::OutputNorm)?),
-        hparams.norm_epsilon,
     );
     let output = weights
         .output

@@ -21,6 +21,10 @@ pub enum Dim {
     AttentionOutput,
     /// `key_length`
     KeyHead,
+    /// `Queries`, `Keys` and `Values` one after the other
+    QueriesKeysValues,
+    /// `n_context_train`
+    Positions,
     /// `n_ff`
     FeedForward,
     /// `n_rot / 2`
@@ -39,6 +43,11 @@ impl Dim {
             Dim::Values => at.n_head_kv * hparams.value_length,
             Dim::AttentionOutput => at.n_head * hparams.value_length,
             Dim::KeyHead => hparams.key_length,
+            Dim::QueriesKeysValues => {
+                at.n_head * hparams.key_length
+                    + at.n_head_kv * (hparams.key_length + hparams.value_length)
+            }
+            Dim::Positions => hparams.n_context_train,
             Dim::FeedForward => at.n_ff,
             Dim::RotaryPairs => hparams.n_rot / 2,
         };
@@ -117,8 +126,12 @@ slots! {
     model {
         /// Token embeddings, `[n_embd, n_vocab]`.
         token_embd TokenEmbd "token_embd.weight" [Embedding, Vocabulary];
+        /// Embeddings of positions, `[n_embd, n_context_train]`.
+        position_embd PositionEmbd "position_embd.weight" [Embedding, Positions];
         /// Norm before the output projection, `[n_embd]`.
         output_norm OutputNorm "output_norm.weight" [Embedding];
+        /// Bias of that norm, `[n_embd]`.
+        output_norm_bias OutputNormBias "output_norm.bias" [Embedding];
         /// Output projection, `[n_embd, n_vocab]`; without it the embeddings serve.
         output Output "output.weight" [Embedding, Vocabulary];
         /// Bias of the logits, `[n_vocab]`.
@@ -129,6 +142,12 @@ slots! {
     block {
         /// Norm before attention, `[n_embd]`.
         attn_norm AttnNorm "attn_norm.weight" [Embedding];
+        /// Bias of that norm, `[n_embd]`.
+        attn_norm_bias AttnNormBias "attn_norm.bias" [Embedding];
+        /// Query, key and value projections in one matrix, in this order.
+        attn_qkv AttnQkv "attn_qkv.weight" [Embedding, QueriesKeysValues];
+        /// Their biases.
+        attn_qkv_bias AttnQkvBias "attn_qkv.bias" [QueriesKeysValues];
         /// Query projection, `[n_embd, n_head * key_length]`.
         attn_q AttnQ "attn_q.weight" [Embedding, Queries];
         /// Query bias, `[n_head * key_length]`.
@@ -153,7 +172,9 @@ slots! {
         post_attention_norm PostAttentionNorm "post_attention_norm.weight" [Embedding];
         /// Norm before the feed-forward part, `[n_embd]`.
         ffn_norm FfnNorm "ffn_norm.weight" [Embedding];
-        /// Gate projection, `[n_embd, n_ff]`.
+        /// Bias of that norm, `[n_embd]`.
+        ffn_norm_bias FfnNormBias "ffn_norm.bias" [Embedding];
+        /// Gate projection, `[n_embd, n_ff]`; without it the feed-forward part has no gate.
         ffn_gate FfnGate "ffn_gate.weight" [Embedding, FeedForward];
         /// Gate bias, `[n_ff]`.
         ffn_gate_bias FfnGateBias "ffn_gate.bias" [FeedForward];
@@ -199,6 +220,8 @@ pub enum Transform {
     AddOne,
     /// Only the first rows that the vocabulary has are kept.
     FirstRows,
+    /// The matrix is stored the other way round: inputs by outputs.
+    Transposed,
     /// Rows of each head go from half-split to pairwise order of the rotary dimensions.
     HalvesToPairs(Heads),
 }
@@ -308,6 +331,8 @@ pub enum RowTransform {
     AddOne,
     /// Rows beyond the spec's are dropped.
     FirstRows,
+    /// Rows are the columns of the checkpoint's matrix.
+    Transposed,
     /// Within each of `n_heads` equal groups of rows, row `pair * 2 + half` is taken from `half * (rows / 2) + pair`.
     HalvesToPairs {
         /// Number of groups.
@@ -358,6 +383,7 @@ impl TensorRow {
                 Transform::None => RowTransform::None,
                 Transform::AddOne => RowTransform::AddOne,
                 Transform::FirstRows => RowTransform::FirstRows,
+                Transform::Transposed => RowTransform::Transposed,
                 Transform::HalvesToPairs(Heads::Query) => RowTransform::HalvesToPairs {
                     n_heads: heads.n_head,
                 },

@@ -429,6 +429,16 @@ fn facts_that_no_architecture_has_a_place_for_are_refused() {
             r#", "query_pre_attn_scalar": 32"#,
             "query_pre_attn_scalar",
         ),
+        (
+            "GPT2LMHeadModel",
+            r#", "activation_function": "relu""#,
+            "activation_function",
+        ),
+        (
+            "GPT2LMHeadModel",
+            r#", "scale_attn_by_inverse_layer_idx": true"#,
+            "scale_attn_by_inverse_layer_idx",
+        ),
         (qwen2, llama3, "rope_scaling.rope_type"),
         (qwen3, llama3, "rope_scaling.rope_type"),
         (gemma3, llama3, "rope_scaling.rope_type"),

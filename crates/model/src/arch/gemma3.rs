@@ -54,7 +54,7 @@ pub static GEMMA3: Architecture = Architecture {
         feed_forward::ROWS,
     ],
     choices: Choices {
-        rope_style: RopeStyle::NeoX,
+        rope_style: Some(RopeStyle::NeoX),
         activation: Activation::GeluTanh,
         scaled_embeddings: true,
         // The 27B model divides by its width per head, not by the length of its heads.

@@ -1,18 +1,24 @@
 //! The registry of architectures: one file each, one line each.
 
 mod gemma3;
+mod gpt2;
 mod llama;
 mod qwen2;
 mod qwen3;
 
 use crate::ModelError;
 use crate::config::{Fact, Fallback, Rule};
-use crate::tensors::TensorRow;
+use crate::tensors::{Slot, TensorRow};
 use gristmill_compute::{Activation, RopeStyle};
 
 /// Every architecture, in alphabetical order.
-pub static ARCHITECTURES: &[&Architecture] =
-    &[&gemma3::GEMMA3, &llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3];
+pub static ARCHITECTURES: &[&Architecture] = &[
+    &gemma3::GEMMA3,
+    &gpt2::GPT2,
+    &llama::LLAMA,
+    &qwen2::QWEN2,
+    &qwen3::QWEN3,
+];
 
 /// An architecture, as data.
 pub struct Architecture {
@@ -24,7 +30,7 @@ pub struct Architecture {
     pub metadata: &'static [Rule],
     /// What its tokenizer entries need beyond the tokenizer's files.
     pub tokenizer: TokenizerHabit,
-    /// Where the text model is in checkpoints of classes that have other parts too.
+    /// What its checkpoints may have around the names of the text model.
     pub text_part: Option<TextPart>,
     /// The tensor table, in groups.
     pub tensors: &'static [&'static [TensorRow]],
@@ -61,10 +67,10 @@ impl TokenizerHabit {
     };
 }
 
-/// The tensors of multimodal checkpoints, of which only the text model is converted.
+/// Names in checkpoints that hold more than the text model, or whose names have a prefix in some generations only.
 #[derive(Clone, Copy, Debug)]
 pub struct TextPart {
-    /// What names of the text model have and those of a plain text model have not.
+    /// What names of the text model may have more than its table says.
     pub infix: &'static str,
     /// What names of other parts begin with.
     pub other_prefixes: &'static [&'static str],
@@ -83,11 +89,13 @@ pub struct Class {
 /// What a graph does where architectures differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Choices {
-    /// Which dimensions of a head are rotated together.
-    pub rope_style: RopeStyle,
+    /// Which dimensions of a head are rotated together; none where positions are not told by rotation.
+    pub rope_style: Option<RopeStyle>,
     /// Whether heads must be rotated whole.
     pub rotates_whole_heads: bool,
-    /// Gate activation of the feed-forward part.
+    /// Which norms the blocks have.
+    pub norm: Norm,
+    /// Activation of the feed-forward part: of its gate, where it has one.
     pub activation: Activation,
     /// Whether embeddings are multiplied by the root of their width.
     pub scaled_embeddings: bool,
@@ -95,6 +103,15 @@ pub struct Choices {
     pub attention_scale: AttentionScale,
     /// Sliding windows, where the architecture has them. Others ignore a window in the metadata.
     pub window: Option<WindowChoice>,
+}
+
+/// A kind of norm. Its epsilon has a key of its own in the metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// By the root of the mean square; `attention.layer_norm_rms_epsilon`.
+    Rms,
+    /// By mean and variance, with a bias where there is one; `attention.layer_norm_epsilon`.
+    Layer,
 }
 
 /// Where the scale of query-key products comes from, unless `attention.scale` gives it.
@@ -120,13 +137,25 @@ pub struct WindowChoice {
 
 /// The choices of Llama, which most others share.
 const LLAMA_CHOICES: Choices = Choices {
-    rope_style: RopeStyle::Normal,
+    rope_style: Some(RopeStyle::Normal),
     rotates_whole_heads: false,
+    norm: Norm::Rms,
     activation: Activation::Silu,
     scaled_embeddings: false,
     attention_scale: AttentionScale::KeyLength,
     window: None,
 };
+
+impl Architecture {
+    /// Whether its tensor table has this slot.
+    pub fn has(&self, slot: Slot) -> bool {
+        self.tensors
+            .iter()
+            .copied()
+            .flatten()
+            .any(|row| row.slot == slot)
+    }
+}
 
 impl std::fmt::Debug for Class {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -29,7 +29,7 @@ pub static QWEN2: Architecture = Architecture {
 
 /// The choices of the whole family.
 pub(super) const QWEN_CHOICES: Choices = Choices {
-    rope_style: RopeStyle::NeoX,
+    rope_style: Some(RopeStyle::NeoX),
     ..LLAMA_CHOICES
 };
 

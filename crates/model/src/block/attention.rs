@@ -1,10 +1,11 @@
-//! Attention with separate query, key and value projections, optional biases and head norms.
+//! Attention with query, key and value projections apart or in one, optional biases, head norms and rotation.
 
 use super::{linear, norm, rope};
 use crate::tensors::{BlockWeights, Slot, TensorRow, Transform, row};
 use crate::weights::Have;
-use crate::{Hyperparameters, ModelError};
-use gristmill_compute::{Attention, GraphBuilder, KvLayer, Shape, Tensor, Value};
+use crate::{Hyperparameters, LayerHyperparameters, ModelError};
+use gristmill_compute::{Attention, GraphBuilder, KvLayer, Rope, Shape, Tensor, Value};
+use std::ops::Range;
 
 /// Its matrices, with the transforms of queries and keys.
 pub(crate) const fn rows(queries: Transform, keys: Transform) -> [TensorRow; 4] {
@@ -57,38 +58,24 @@ pub(crate) fn build(
     let rope = rope::of_layer(hparams, layer.index, layer.rope_freqs);
     let n_tokens = graph.shape(x).dims()[1];
 
-    let q = linear(
-        graph,
-        block.attn_q.have(Slot::AttnQ)?,
-        block.attn_q_bias.as_ref(),
-        x,
-    );
+    let [q, k, v] = projections(block, heads, hparams)?;
+    let q = q.of(graph, x);
     let q = graph.reshape(
         q,
         Shape::new(&[hparams.key_length, heads.n_head, n_tokens])?,
     );
-    let q = norm::rms(graph, hparams, block.attn_q_norm.as_ref(), q);
-    let q = graph.rope(q, &rope);
+    let q = norm::optional(graph, hparams, block.attn_q_norm.as_ref(), q);
+    let q = rotated(graph, rope.as_ref(), q);
 
-    let k = linear(
-        graph,
-        block.attn_k.have(Slot::AttnK)?,
-        block.attn_k_bias.as_ref(),
-        x,
-    );
+    let k = k.of(graph, x);
     let k = graph.reshape(
         k,
         Shape::new(&[hparams.key_length, heads.n_head_kv, n_tokens])?,
     );
-    let k = norm::rms(graph, hparams, block.attn_k_norm.as_ref(), k);
-    let k = graph.rope(k, &rope);
+    let k = norm::optional(graph, hparams, block.attn_k_norm.as_ref(), k);
+    let k = rotated(graph, rope.as_ref(), k);
 
-    let v = linear(
-        graph,
-        block.attn_v.have(Slot::AttnV)?,
-        block.attn_v_bias.as_ref(),
-        x,
-    );
+    let v = v.of(graph, x);
     graph.store_kv(layer.cache, k, v);
 
     let attended = graph.attention(
@@ -111,4 +98,50 @@ pub(crate) fn build(
         block.attn_output_bias.as_ref(),
         attended,
     ))
+}
+
+fn rotated(graph: &mut GraphBuilder, rope: Option<&Rope>, x: Value) -> Value {
+    rope.map_or(x, |rope| graph.rope(x, rope))
+}
+
+/// A weight and perhaps its bias.
+struct Projection {
+    weight: Tensor,
+    bias: Option<Tensor>,
+}
+
+impl Projection {
+    fn of(&self, graph: &mut GraphBuilder, x: Value) -> Value {
+        linear(graph, &self.weight, self.bias.as_ref(), x)
+    }
+}
+
+/// Those of queries, keys and values: each by itself, or parts of one weight.
+fn projections(
+    block: &BlockWeights,
+    heads: LayerHyperparameters,
+    hparams: &Hyperparameters,
+) -> Result<[Projection; 3], ModelError> {
+    let Some(weight) = &block.attn_qkv else {
+        let apart = |weight: &Option<Tensor>, slot, bias| {
+            let weight = *weight.have(slot)?;
+            Ok::<_, ModelError>(Projection { weight, bias })
+        };
+        return Ok([
+            apart(&block.attn_q, Slot::AttnQ, block.attn_q_bias)?,
+            apart(&block.attn_k, Slot::AttnK, block.attn_k_bias)?,
+            apart(&block.attn_v, Slot::AttnV, block.attn_v_bias)?,
+        ]);
+    };
+    let keys = heads.n_head * hparams.key_length;
+    let values = keys + heads.n_head_kv * hparams.key_length;
+    let end = values + heads.n_head_kv * hparams.value_length;
+    let part = |rows: Range<usize>| {
+        let bias = block.attn_qkv_bias.as_ref();
+        Ok::<_, ModelError>(Projection {
+            weight: weight.rows(rows.clone())?,
+            bias: bias.map(|bias| bias.elements(rows)).transpose()?,
+        })
+    };
+    Ok([part(0..keys)?, part(keys..values)?, part(values..end)?])
 }

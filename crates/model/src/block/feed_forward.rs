@@ -1,4 +1,4 @@
-//! The gated feed-forward part: `down(activation(gate(x)) * up(x))`.
+//! The feed-forward part: `down(activation(gate(x)) * up(x))`, or `down(activation(up(x)))` without a gate.
 
 use super::linear;
 use crate::tensors::{BlockWeights, Slot, TensorRow, row};
@@ -6,7 +6,7 @@ use crate::weights::Have;
 use crate::{Hyperparameters, ModelError};
 use gristmill_compute::{GraphBuilder, Value};
 
-/// Its matrices.
+/// Its matrices, gate included.
 pub(crate) const ROWS: &[TensorRow] = &[
     row(Slot::FfnGate, "model.layers.{}.mlp.gate_proj.weight"),
     row(Slot::FfnUp, "model.layers.{}.mlp.up_proj.weight"),
@@ -27,23 +27,23 @@ pub(crate) fn build(
     block: &BlockWeights,
     x: Value,
 ) -> Result<Value, ModelError> {
-    let gate = linear(
-        graph,
-        block.ffn_gate.have(Slot::FfnGate)?,
-        block.ffn_gate_bias.as_ref(),
-        x,
-    );
+    let activation = hparams.architecture.choices.activation;
+    let gate = block.ffn_gate.as_ref();
+    let gate = gate.map(|gate| linear(graph, gate, block.ffn_gate_bias.as_ref(), x));
     let up = linear(
         graph,
         block.ffn_up.have(Slot::FfnUp)?,
         block.ffn_up_bias.as_ref(),
         x,
     );
-    let gated = graph.glu(gate, up, hparams.architecture.choices.activation);
+    let active = match gate {
+        Some(gate) => graph.glu(gate, up, activation),
+        None => graph.activate(up, activation),
+    };
     Ok(linear(
         graph,
         block.ffn_down.have(Slot::FfnDown)?,
         block.ffn_down_bias.as_ref(),
-        gated,
+        active,
     ))
 }

@@ -6,8 +6,14 @@ use crate::{Hyperparameters, ModelError};
 use gristmill_compute::{Rope, Tensor, Yarn};
 use std::f32::consts::TAU;
 
-/// The rotation of a layer. `divisors` is `rope_freqs`, `[n_rot / 2]`; windowed layers do without.
-pub(crate) fn of_layer(hparams: &Hyperparameters, layer: usize, divisors: Option<&Tensor>) -> Rope {
+/// The rotation of a layer, where the architecture has one. `divisors` is `rope_freqs`, `[n_rot / 2]`; windowed layers do
+/// without.
+pub(crate) fn of_layer(
+    hparams: &Hyperparameters,
+    layer: usize,
+    divisors: Option<&Tensor>,
+) -> Option<Rope> {
+    let style = hparams.architecture.choices.rope_style?;
     let parameters = hparams.rope_of(layer);
     let (freq_scale, yarn) = match parameters.scaling {
         RopeScaling::None => (1.0, None),
@@ -30,8 +36,8 @@ pub(crate) fn of_layer(hparams: &Hyperparameters, layer: usize, divisors: Option
             (1.0 / factor, Some(yarn))
         }
     };
-    Rope {
-        style: hparams.architecture.choices.rope_style,
+    Some(Rope {
+        style,
         n_dims: hparams.n_rot,
         freq_base: parameters.freq_base,
         freq_scale,
@@ -40,7 +46,7 @@ pub(crate) fn of_layer(hparams: &Hyperparameters, layer: usize, divisors: Option
             .filter(|_| hparams.window_of(layer).is_none())
             .copied(),
         attn_factor: parameters.attention_factor,
-    }
+    })
 }
 
 /// Divisors of the frequencies under Llama 3's scaling: 1 for short wavelengths, `factor` for long ones, in between

@@ -40,6 +40,8 @@ pub enum Fallback {
     Bool(bool),
     /// The value of another key, also in place of `null`.
     SameAs(&'static str),
+    /// A multiple of the integer of another key, also in place of `null`.
+    Times(u64, &'static str),
     /// `hidden_size / num_attention_heads`, also in place of `null`.
     WidthPerHead,
 }
@@ -119,6 +121,10 @@ const SHARED: &[Rule] = &[
     Rule::F32 {
         key: "attention.layer_norm_rms_epsilon",
         from: &["rms_norm_eps", "norm_eps"],
+    },
+    Rule::F32 {
+        key: "attention.layer_norm_epsilon",
+        from: &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"],
     },
     Rule::U32 {
         key: "attention.key_length",
@@ -321,7 +327,10 @@ impl Config {
 
 impl Fallback {
     fn fill(self, key: &str, values: &mut Map<String, Value>) {
-        let replaces_null = matches!(self, Fallback::SameAs(_) | Fallback::WidthPerHead);
+        let replaces_null = matches!(
+            self,
+            Fallback::SameAs(_) | Fallback::Times(..) | Fallback::WidthPerHead
+        );
         if values
             .get(key)
             .is_some_and(|value| !(value.is_null() && replaces_null))
@@ -334,6 +343,9 @@ impl Fallback {
             Fallback::Float(value) => Some(Value::from(value)),
             Fallback::Bool(value) => Some(Value::from(value)),
             Fallback::SameAs(other) => values.get(other).cloned(),
+            Fallback::Times(factor, other) => integer(other)
+                .and_then(|value| value.checked_mul(factor))
+                .map(Value::from),
             Fallback::WidthPerHead => integer("hidden_size")
                 .zip(integer("num_attention_heads"))
                 .and_then(|(width, heads)| width.checked_div(heads))

@@ -98,6 +98,7 @@ pub(crate) fn number(rope: &Map<String, Value>, key: &str) -> Result<Option<f64>
 pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
     let rope = config.rope();
     let factor = number(rope, "factor")?;
+    let has_divisors = config.architecture.has(Slot::RopeFreqs);
     match (rope_type(rope)?, factor) {
         ("linear", Some(factor)) => {
             entries.set("rope.scaling.type", "linear");
@@ -109,9 +110,9 @@ pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), 
         }
         ("default" | "none" | DYNAMIC, _) => {}
         // It becomes a tensor.
-        (other, _) if other.eq_ignore_ascii_case("llama3") && has_divisors(config) => {}
+        (other, _) if other.eq_ignore_ascii_case("llama3") && has_divisors => {}
         (other, _) => {
-            let supported = if has_divisors(config) {
+            let supported = if has_divisors {
                 "default, linear, yarn or llama3"
             } else {
                 "default, linear or yarn"
@@ -155,12 +156,6 @@ fn rope_type(rope: &Map<String, Value>) -> Result<&str, ModelError> {
         Some(Value::String(kind)) => Ok(kind),
         Some(other) => Err(bad("rope_scaling.rope_type", "a name", &kind(other))),
     }
-}
-
-/// Whether the architecture has a tensor of divisors of the frequencies.
-fn has_divisors(config: &Config) -> bool {
-    let mut rows = config.architecture.tensors.iter().copied().flatten();
-    rows.any(|row| row.slot == Slot::RopeFreqs)
 }
 
 fn yarn_entries(

@@ -3,7 +3,8 @@
 mod keys;
 
 use crate::ModelError;
-use crate::arch::{self, Architecture, AttentionScale};
+use crate::arch::{self, Architecture, AttentionScale, Norm};
+use crate::tensors::Slot;
 use gristmill_gguf::Metadata;
 use keys::Keys;
 
@@ -31,7 +32,7 @@ pub struct Hyperparameters {
     pub value_length: usize,
     /// Leading dimensions of a head that are rotated.
     pub n_rot: usize,
-    /// Added to the mean square in RMS norms.
+    /// Added to the mean square or variance in norms.
     pub norm_epsilon: f32,
     /// Factor on query-key products.
     pub attention_scale: f32,
@@ -128,6 +129,10 @@ impl Hyperparameters {
         let (key_length, value_length) = keys.head_lengths(n_embd, n_head)?;
         let n_rot = keys.rotated(key_length, architecture)?;
         let rope = keys.rope()?;
+        let norm_epsilon = match architecture.choices.norm {
+            Norm::Rms => "attention.layer_norm_rms_epsilon",
+            Norm::Layer => "attention.layer_norm_epsilon",
+        };
         let attention_scale = match architecture.choices.attention_scale {
             AttentionScale::WidthAt { n_layers: wide } if wide == n_layers => n_embd / n_head,
             AttentionScale::WidthAt { .. } | AttentionScale::KeyLength => key_length,
@@ -140,7 +145,7 @@ impl Hyperparameters {
             key_length,
             value_length,
             n_rot,
-            norm_epsilon: keys.required_float("attention.layer_norm_rms_epsilon", 0.0..=1.0)?,
+            norm_epsilon: keys.required_float(norm_epsilon, 0.0..=1.0)?,
             attention_scale: keys
                 .float("attention.scale", f32::MIN_POSITIVE..=f32::MAX)?
                 .unwrap_or(1.0 / (attention_scale as f32).sqrt()),
@@ -172,6 +177,12 @@ impl Hyperparameters {
     /// Number of layers.
     pub fn n_layers(&self) -> usize {
         self.layers.len()
+    }
+
+    /// The most positions that the model has a place for; none where every position has one.
+    pub fn max_positions(&self) -> Option<usize> {
+        let has_table = self.architecture.has(Slot::PositionEmbd);
+        has_table.then_some(self.n_context_train)
     }
 
     /// The rotation of a layer.
