@@ -1,8 +1,8 @@
 //! From logits to one token id.
 //!
-//! Stages run in the order of the reference: penalties, top_k, top_p, min_p, temperature; then one draw.
+//! Stages run in the order of the reference, [`DEFAULT_ORDER`], unless another one is asked for; then one draw.
 //! The order matters: the cuts see the logits before the temperature, so that `min_p` means the same at
-//! every temperature. Each stage is one file and one line in [`SAMPLERS`].
+//! every temperature. Each stage is one file, which declares its parameters, and one line in [`SAMPLERS`].
 //!
 //! Ties are decided by the lowest id everywhere. A temperature of zero or below takes the best token and
 //! draws nothing; the cuts never remove the best token, so they are left out of a greedy chain.
