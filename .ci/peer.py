@@ -1,0 +1,360 @@
+"""Comparisons with other programs that `.ci/acceptance` makes: peer.py COMMAND --help says what each wants.
+
+Wants numpy, the package gguf and, for what runs the reference, xllamacpp; none is needed to build or test the project.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import struct
+import subprocess
+import sys
+import time
+
+import numpy as np
+from gguf import GGUFReader, GGUFValueType as Kind, GGUFWriter, GGMLQuantizationType as Type
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+REAL = ("SmolLM2-135M-Instruct.Q4_1", "gemma-3-270m-q4_k_m")
+
+
+def ours(args, *words, **options):
+    """Runs the binary under test; its standard output."""
+    done = subprocess.run([args.gristmill, *map(str, words)], capture_output=True, text=True, **options)
+    if done.returncode:
+        raise SystemExit(f"{words}: {done.stderr}")
+    return done.stdout
+
+
+def reference(args):
+    sys.path.insert(0, str(args.reference))
+    import reference as module
+
+    return module
+
+
+# A synthetic model.
+
+
+def synthetic(args):
+    """A llama with random weights and the vocabulary of another file, and an importance matrix in both forms."""
+    embedding, hidden, keys = 2048, 5632, 512
+    sizes = {
+        "llama.block_count": args.layers,
+        "llama.embedding_length": embedding,
+        "llama.feed_forward_length": hidden,
+        "llama.attention.head_count": 32,
+        "llama.attention.head_count_kv": 8,
+        "llama.rope.dimension_count": 64,
+        "general.file_type": 1 if args.type == "f16" else 32,
+    }
+    source = GGUFReader(args.vocabulary)
+    writer = GGUFWriter(args.out, "llama")
+    for key, field in source.fields.items():
+        if not key.startswith("GGUF.") and key not in ("general.architecture", "general.quantization_version"):
+            element = field.types[1] if field.types[0] == Kind.ARRAY else None
+            writer.add_key_value(key, sizes.get(key, field.contents()), field.types[0], sub_type=element)
+    shapes = {"token_embd.weight": (49152, embedding), "output_norm.weight": (embedding,)}
+    for layer in range(args.layers):
+        for name, shape in (
+            ("attn_norm", (embedding,)),
+            ("attn_q", (embedding, embedding)),
+            ("attn_k", (keys, embedding)),
+            ("attn_v", (keys, embedding)),
+            ("attn_output", (embedding, embedding)),
+            ("ffn_norm", (embedding,)),
+            ("ffn_gate", (hidden, embedding)),
+            ("ffn_up", (hidden, embedding)),
+            ("ffn_down", (embedding, hidden)),
+        ):
+            shapes[f"blk.{layer}.{name}.weight"] = shape
+    for name, shape in shapes.items():
+        if len(shape) == 1:
+            writer.add_tensor_info(name, shape, np.dtype(np.float32), 4 * shape[0])
+        elif args.type == "f16":
+            writer.add_tensor_info(name, shape, np.dtype(np.float16), 2 * shape[0] * shape[1])
+        else:
+            n_bytes = 2 * shape[0] * shape[1]
+            writer.add_tensor_info(name, (shape[0], 2 * shape[1]), np.dtype(np.uint8), n_bytes, raw_dtype=Type.BF16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    random = np.random.default_rng(7)
+    for shape in shapes.values():
+        if len(shape) == 1:
+            writer.write_tensor_data(np.ones(shape, np.float32))
+            continue
+        weights = random.standard_normal(shape, dtype=np.float32) * np.float32(0.02)
+        weights *= 0.5 + random.random((1, shape[1]), dtype=np.float32)
+        if args.type == "f16":
+            writer.write_tensor_data(weights.astype(np.float16))
+        else:
+            bits = weights.view(np.uint32)
+            writer.write_tensor_data(((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(np.uint8))
+    writer.close()
+    names = [name for name, shape in shapes.items() if len(shape) == 2 and name != "token_embd.weight"]
+    sums = {name: np.exp(random.standard_normal((1, shapes[name][1]))).astype(np.float32) * 5120 for name in names}
+    importance(f"{args.out}.imatrix.gguf", {name: (sums[name], 5120) for name in names})
+    with open(f"{args.out}.imatrix.dat", "wb") as file:
+        file.write(struct.pack("<i", len(names)))
+        for name in names:
+            values = (sums[name].ravel() / 5120 * 10).astype("<f4")
+            file.write(struct.pack("<i", len(name)) + name.encode() + struct.pack("<ii", 10, len(values)))
+            file.write(values.tobytes())
+        file.write(struct.pack("<ii", 10, 4) + b"even")
+
+
+def importance(path, sums):
+    """An importance matrix: for each tensor its sums of squares and how many were added."""
+    writer = GGUFWriter(path, "imatrix")
+    writer.kv_data[0].clear()
+    writer.add_key_value("general.type", "imatrix", Kind.STRING)
+    writer.add_key_value("imatrix.datasets", ["even"], Kind.ARRAY, sub_type=Kind.STRING)
+    writer.add_key_value("imatrix.chunk_count", 10, Kind.UINT32)
+    writer.add_key_value("imatrix.chunk_size", 512, Kind.UINT32)
+    for name, (values, count) in sums.items():
+        writer.add_tensor(f"{name}.in_sum2", values)
+        writer.add_tensor(f"{name}.counts", np.full((len(values), 1), count, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+# What `inspect` reads, beside the package gguf.
+
+READ = """
+import sys, time
+from gguf import GGUFReader
+start = time.perf_counter()
+file = GGUFReader(sys.argv[1])
+fields = {key: field.contents() for key, field in file.fields.items()}
+tensors = [(t.name, t.tensor_type, t.shape.tolist(), t.data_offset) for t in file.tensors]
+print(time.perf_counter() - start)
+"""
+
+# A process that begins as a copy of a large one counts that one's memory; so a small one starts it.
+PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def same(a, b):
+    if isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(b, float):
+        a = float(a)
+        return np.float32(a) == np.float32(b) or a == b or math.isnan(a) and math.isnan(b)
+    return a == b
+
+
+def inspect(args):
+    """Keys, types, values, tensors and offsets; time in turns; peak memory."""
+    n_bad = 0
+    for path in args.files:
+        shown = json.loads(ours(args, "inspect", "--json", "--full", path))
+        file = GGUFReader(path)
+        bad = []
+        keys = [key for key in file.fields if not key.startswith("GGUF.")]
+        if keys != list(shown["metadata"]):
+            bad.append("keys")
+        for key in keys:
+            field, entry = file.fields[key], shown["metadata"][key]
+            value = entry["value"]
+            equal = entry["type"] == field.types[0].name
+            if field.types[0] == Kind.ARRAY:
+                equal &= value["element_type"] == field.types[1].value
+                value = value["items"]
+            if not (equal and same(value, field.contents())):
+                bad.append(key)
+        if len(shown["tensors"]) != len(file.tensors):
+            bad.append("number of tensors")
+        for a, b in zip(shown["tensors"], file.tensors):
+            a = (a["name"], a["ggml_type_name"].upper(), a["dimensions"], a["absolute_offset"])
+            if a != (b.name, b.tensor_type.name.upper(), [int(n) for n in b.shape], int(b.data_offset)):
+                bad.append(b.name)
+        mine, theirs, peaks = [], [], []
+        for _ in range(5):
+            start = time.perf_counter()
+            ours(args, "inspect", "--json", "--full", path)
+            mine.append(time.perf_counter() - start)
+            words = [sys.executable, "-c", PEAK, args.gristmill, "inspect", "--json", "--full", path]
+            peaks.append(int(subprocess.check_output(words)) / 1024)
+            theirs.append(float(subprocess.check_output([sys.executable, "-c", READ, path])))
+        a, b = statistics.median(mine), statistics.median(theirs)
+        metadata = shown["directory_end"] / 2**20
+        slow, large = b < 20 * a, max(peaks) > metadata + 32
+        print(
+            f"{os.path.basename(path)}: {len(keys) + len(file.tensors)} compared, {len(bad)} differ {bad[:3]};"
+            f" {a * 1e3:.1f} ms beside {b * 1e3:.0f} ms ({b / a:.0f} times as fast);"
+            f" peak {max(peaks):.1f} MiB with {metadata:.1f} MiB of metadata",
+            flush=True,
+        )
+        n_bad += len(bad) + slow + large
+    sys.exit(n_bad > 0)
+
+
+# Greedy ids and log probabilities beside the reference.
+
+
+def step_by_step(args):
+    """Greedy ids of the reference with its five best log probabilities, one id per request."""
+    module = reference(args)
+    server = module.start(argparse.Namespace(model=args.model, ctx=2048, threads=2))
+    ids, out = json.loads(args.ids), []
+    for _ in range(48):
+        body = {"prompt": ids, "n_predict": 1, "n_probs": 5, "return_tokens": True, "temperature": 0}
+        answer = module.post(server, "/completion", body | {"cache_prompt": True})
+        if not answer["tokens"]:
+            break
+        ids = ids + answer["tokens"][:1]
+        best = answer.get("completion_probabilities") or [{"top_logprobs": []}]
+        out.append([answer["tokens"][0], [[t["id"], t["logprob"]] for t in best[0]["top_logprobs"]]])
+        if answer.get("stop_type") == "eos":
+            break
+    print(json.dumps(out))
+
+
+def log_probabilities(args, model, ids):
+    path = pathlib.Path(args.scratch) / f"{os.getpid()}.npy"
+    ours(args, "logits", "-m", model, "--tokens", ",".join(map(str, ids)), "-o", path, "-f", "-t", 2)
+    logits = np.load(path).astype(np.float64)
+    path.unlink()
+    logits -= logits.max(1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(1, keepdims=True))
+
+
+def greedy(args):
+    """Ten prompts along the reference's ids: where our best id is another, its gap there, the five best values."""
+    n_early, widest, largest = 0, 0.0, 0.0
+    for stem in REAL:
+        model = f"{args.models}/{stem}.gguf"
+        for case in json.loads((ROOT / f"fixtures/real/{stem}.json").read_text()):
+            prompt = json.loads(ours(args, "tokenize", "-m", model, "--ids", "--no-escape", "-p", case["prompt"]))
+            shared = ["--gristmill", args.gristmill, "--reference", args.reference]
+            words = [sys.executable, __file__, "step-by-step", *shared, model, json.dumps(prompt)]
+            steps = json.loads(subprocess.check_output(words, text=True, stderr=subprocess.DEVNULL).splitlines()[-1])
+            ids = [step[0] for step in steps]
+            found = log_probabilities(args, model, prompt + ids[:-1])[len(prompt) - 1 :]
+            worst = max(abs(found[i, k] - v) for i, (_, best) in enumerate(steps) for k, v in best)
+            other = next((i for i, id in enumerate(ids) if found[i].argmax() != id), None)
+            parted = "never"
+            if other is not None:
+                n_early += other < 24
+                values = sorted((v for _, v in steps[other][1]), reverse=True)
+                # Of a part of a character the reference gives one value only.
+                gap = values[0] - values[1] if len(values) > 1 else None
+                widest = max(widest, gap or 0)
+                parted = f"at {other}, gap " + ("not told" if gap is None else f"{gap:.3f}")
+            largest = max(largest, worst)
+            print(f"{stem} {case['prompt'][:24]!r}: {len(ids)} ids, parts {parted}; values {worst:.3f} apart", flush=True)
+    print(f"{n_early} of 10 part before id 24 (2 wanted), gaps up to {widest:.3f} (0.2), values up to {largest:.3f} (0.3)")
+    sys.exit(n_early > 2 or widest >= 0.2 or largest > 0.3)
+
+
+# Every recipe, loaded and run by the reference.
+
+
+def architecture(args):
+    """A model quantized to every recipe; the reference loads each file and says four tokens."""
+    source = pathlib.Path(args.model)
+    scratch = pathlib.Path(args.scratch)
+    matrix, out = scratch / f"{source.stem}.imatrix.gguf", str(scratch / f"{source.stem}-quantized.gguf")
+    sums = {}
+    for tensor in GGUFReader(source).tensors:
+        shape = [int(n) for n in tensor.shape]
+        if len(shape) > 1:
+            sums[tensor.name] = (np.ones((math.prod(shape[2:]), shape[0]), np.float32), 1)
+    importance(matrix, sums)
+    listed = ours(args, "quantize", "--help").split("Types:")[1].splitlines()
+    names = [line.split()[1] for line in listed if line.split() and line.split()[0].isdigit()]
+    n_files, n_run, refused = 0, 0, []
+    for name in names:
+        words = [args.gristmill, "quantize", "--force", "--json", "--imatrix", matrix, source, out, name]
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode:
+            refused.append(f"{name}: {done.stderr.splitlines()[0]}")
+            continue
+        n_files += 1
+        if args.encoder:
+            n_run += subprocess.run([args.gristmill, "check", "--quick", out], capture_output=True).returncode == 0
+            continue
+        module = reference(args)
+        server = module.start(argparse.Namespace(model=out, ctx=64, threads=1))
+        answer = module.complete(server, prompt=[1, 5, 9], n_predict=4, temperature=0, ignore_eos=True)
+        n_run += answer["usage"]["completion_tokens"] == 4
+        del server
+    how = "clean by check" if args.encoder else "loaded and run by the reference"
+    print(f"{source.stem}: {len(names)} recipes, {n_files} files, {n_run} {how}; refused {refused}", flush=True)
+    sys.exit(n_run != n_files or any("no type" not in text and "row" not in text for text in refused))
+
+
+# What a choice by size is worth.
+
+
+def divergence(args):
+    """Mean KL divergence of `--target-bpw 4.5` and of Q4_K_M cut to that size, from one noisy F16 file."""
+    scratch = pathlib.Path(args.scratch)
+    source = scratch / "noisy-F16.gguf"
+    ours(args, "quantize", "--force", "--allow-requantize", f"{args.models}/{REAL[0]}.gguf", source, "F16")
+    file, random = GGUFReader(source, "r+"), np.random.default_rng(3)
+    for tensor in file.tensors:
+        if tensor.tensor_type == Type.F16:
+            weights = tensor.data.astype(np.float32)
+            scale = 0.05 * np.sqrt((weights * weights).mean(-1, keepdims=True))
+            noise = random.standard_normal(weights.shape, dtype=np.float32)
+            tensor.data[:] = (weights + scale * noise).astype(np.float16)
+    file.data.flush()
+    words = ["tokenize", "-m", source, "--ids", "--no-bos", "--no-parse-special", "-f", args.text]
+    ids = json.loads(ours(args, *words))
+    chunks = [ids[i * 384 : (i + 1) * 384] for i in range(4)]
+    base = [log_probabilities(args, source, chunk)[96:] for chunk in chunks]
+
+    def measured(name, options, *recipe):
+        path = scratch / name
+        report = json.loads(ours(args, "quantize", "--force", "--json", *options, source, path, *recipe))
+        found = [log_probabilities(args, path, chunk)[96:] for chunk in chunks]
+        kl = np.concatenate([(np.exp(p) * (p - q)).sum(1) for p, q in zip(base, found)])
+        bits, n_bytes = report["bits_per_weight"], path.stat().st_size
+        print(f"{name}: {bits:.2f} bits, {n_bytes / 1e6:.1f} MB, mean KL {kl.mean():.4f} over {len(kl)}", flush=True)
+        return kl.mean(), n_bytes
+
+    small = ["--token-embedding-type", "q4_0", "--tensor-type", "attn_(q|k|v|output)|ffn_(gate|up)=q4_0"]
+    chosen, size = measured("target-4.5.gguf", ["--target-bpw", "4.5"])
+    cut, cut_size = measured("cut-Q4_K_M.gguf", small, "Q4_K_M")
+    sys.exit(not (chosen < cut and size <= cut_size))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(required=True)
+
+    def command(run, *positional):
+        sub = commands.add_parser(run.__name__.replace("_", "-"), help=run.__doc__)
+        sub.set_defaults(run=run)
+        sub.add_argument("--gristmill", default=str(ROOT / "target/release/gristmill"))
+        sub.add_argument("--reference", default=str(ROOT / "../shared/tools"), help="folder of reference.py")
+        sub.add_argument("--models", help="folder of the real models")
+        sub.add_argument("--scratch", default=".", help="folder for large files")
+        for name in positional:
+            sub.add_argument(name)
+        return sub
+
+    sub = command(synthetic, "vocabulary", "out")
+    sub.add_argument("--layers", type=int, required=True)
+    sub.add_argument("--type", choices=["f16", "bf16"], default="f16")
+    command(inspect).add_argument("files", nargs="+")
+    command(step_by_step, "model", "ids")
+    command(greedy)
+    command(architecture, "model").add_argument("--encoder", action="store_true")
+    command(divergence, "text")
+    args = parser.parse_args()
+    args.run(args)
+
+
+main()
