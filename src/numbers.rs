@@ -1,32 +1,29 @@
 //! Numbers on the command line: every flag states its range, and what lies outside is wrong usage, whose message names
 //! the flag and the range.
 
+use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 /// Most threads that can be asked for, as in the reference.
 const THREADS_MAX: i64 = 512;
 
 /// A whole number within a range.
 pub fn whole(range: RangeInclusive<i64>) -> impl Fn(&str) -> Result<i64, String> + Clone {
-    move |text| {
-        let number: Option<i64> = text.trim().parse().ok();
-        number
-            .filter(|number| range.contains(number))
-            .ok_or_else(|| {
-                format!(
-                    "it must be a whole number from {} to {}",
-                    range.start(),
-                    range.end()
-                )
-            })
-    }
+    within(range)
 }
 
 /// A count within a range.
 pub fn count(range: RangeInclusive<usize>) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    within(range)
+}
+
+fn within<N: FromStr + PartialOrd + Display + Clone>(
+    range: RangeInclusive<N>,
+) -> impl Fn(&str) -> Result<N, String> + Clone {
     move |text| {
-        let number: Option<usize> = text.trim().parse().ok();
+        let number: Option<N> = text.trim().parse().ok();
         number
             .filter(|number| range.contains(number))
             .ok_or_else(|| {

@@ -1,6 +1,12 @@
 //! The rules of the house as a test: which crate may use which, where `unsafe` stands, sizes, registries, names, and
 //! no way to panic without a proof. Each rule is also tried on a planted violation.
 
+#[path = "tidy/documents.rs"]
+mod documents;
+#[path = "tidy/measures.rs"]
+mod measures;
+#[path = "tidy/repeats.rs"]
+mod repeats;
 #[path = "tidy/source.rs"]
 mod source;
 

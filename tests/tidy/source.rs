@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub struct Source {
     /// Path relative to the workspace root, with `/`.
     pub path: String,
+    /// The text as it stands.
+    pub text: String,
     /// The text; comments and the insides of literals are spaces, so that braces and words count.
     pub code: String,
     /// The comment text of every line, empty where it has none.
@@ -26,6 +28,8 @@ pub struct Function {
     pub line: usize,
     /// Lines from `fn` to the closing brace.
     pub n_lines: usize,
+    /// Bytes between its braces.
+    pub body: Range<usize>,
     /// Whether it is test code.
     pub is_test: bool,
 }
@@ -44,6 +48,7 @@ impl Source {
         };
         Source {
             path: path.into(),
+            text: text.into(),
             code,
             comments,
             literals,
@@ -105,7 +110,8 @@ impl Source {
                 .collect();
             // `fn(…)` without a name is a type.
             let body = body_start(&self.code, at).filter(|_| !name.is_empty());
-            let Some(close) = body.and_then(|open| matching_brace(&self.code, open)) else {
+            let braces = body.and_then(|open| Some((open, matching_brace(&self.code, open)?)));
+            let Some((open, close)) = braces else {
                 continue;
             };
             let n_lines = self.line(close) - self.line(at) + 1;
@@ -114,6 +120,7 @@ impl Source {
                 name,
                 line: self.line(at),
                 n_lines,
+                body: open + 1..close,
             });
         }
         functions

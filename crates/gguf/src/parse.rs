@@ -112,15 +112,26 @@ fn count(cursor: &mut Cursor, what: &'static str, limit: u64) -> Result<u64> {
     let count = cursor.number::<u64>(|| "the header".to_owned())?;
     if count > limit {
         let reason = format!("the limit is {limit}");
-        return Err(Error::BadCount {
-            path: cursor.path.to_owned(),
-            what,
-            count,
-            offset,
-            reason,
-        });
+        return Err(bad_count(cursor, what, count, offset, reason));
     }
     Ok(count)
+}
+
+fn bad_count(
+    cursor: &Cursor,
+    what: &'static str,
+    count: u64,
+    offset: u64,
+    reason: String,
+) -> Error {
+    let path = cursor.path.to_owned();
+    Error::BadCount {
+        path,
+        what,
+        count,
+        offset,
+        reason,
+    }
 }
 
 /// Whether `count` things of at least `bytes_min` bytes can be in what is left of the file.
@@ -136,13 +147,7 @@ fn fits(
             "only {} bytes are left and each takes at least {bytes_min}",
             cursor.remaining()
         );
-        return Err(Error::BadCount {
-            path: cursor.path.to_owned(),
-            what,
-            count,
-            offset,
-            reason,
-        });
+        return Err(bad_count(cursor, what, count, offset, reason));
     }
     Ok(())
 }

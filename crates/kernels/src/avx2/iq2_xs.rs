@@ -26,12 +26,6 @@ impl GridBlock for BlockIq2Xs {
 
     #[inline(always)]
     fn set_scales(&self, lane: usize, groups: &mut [Self::Group; 8]) {
-        set_odd_scales(
-            groups,
-            lane,
-            self.d.to_f32() * 0.125,
-            self.scales,
-            Self::BASE,
-        );
+        set_odd_scales(groups, lane, self.d, self.scales, Self::BASE);
     }
 }

@@ -1,12 +1,10 @@
 //! Q2_K: see `gristmill_quant::block::BlockQ2K` for the layout.
 
-use std::arch::x86_64::*;
-
 use crate::table::ProductKernel;
 use crate::x86::panel::{self, BlockRows, Fine, Unpack};
 use crate::x86::unpack::{
-    half_floats, high_nibbles, low_nibbles, shift, store_codes, store_floats, transpose,
-    transpose_32,
+    half_floats, high_nibbles, low_nibbles, store_codes, store_floats, transpose, transpose_32,
+    two_bits,
 };
 
 pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q2_K);
@@ -28,10 +26,7 @@ impl Unpack for Rows {
                 let quants = transpose_32(rows, 16 + 32 * half);
                 for k in 0..8 {
                     for quarter in 0..4 {
-                        let codes = _mm256_and_si256(
-                            _mm256_srl_epi16(quants[k], shift(2 * quarter)),
-                            _mm256_set1_epi8(3),
-                        );
+                        let codes = two_bits(quants[k], quarter);
                         store_codes(&mut groups[4 * half + quarter].codes[k], codes);
                     }
                 }

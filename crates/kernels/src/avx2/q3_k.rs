@@ -6,7 +6,7 @@ use crate::table::ProductKernel;
 use crate::x86::panel::{self, BlockRows, Fine, Unpack};
 use crate::x86::unpack::{
     half_floats, high_nibbles, low_nibbles, shift, store_codes, store_floats, transpose,
-    transpose_32,
+    transpose_32, two_bits,
 };
 
 pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q3_K);
@@ -29,10 +29,7 @@ impl Unpack for Rows {
                 let quants = transpose_32(rows, 32 + 32 * half);
                 for k in 0..8 {
                     for quarter in 0..4 {
-                        let low = _mm256_and_si256(
-                            _mm256_srl_epi16(quants[k], shift(2 * quarter)),
-                            _mm256_set1_epi8(3),
-                        );
+                        let low = two_bits(quants[k], quarter);
                         let top = _mm256_and_si256(
                             _mm256_srl_epi16(high[k], shift(4 * half + quarter)),
                             _mm256_set1_epi8(1),

@@ -1,12 +1,8 @@
 //! Q5_1: see `gristmill_quant::block::BlockQ5_1` for the layout.
 
-use std::arch::x86_64::*;
-
 use crate::table::ProductKernel;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
-use crate::x86::unpack::{
-    fifth_bits, half_float_pairs, high_nibbles, low_nibbles, store_codes, store_floats, transpose,
-};
+use crate::x86::unpack::{half_float_pairs, store_five_bit_codes, store_floats, transpose};
 
 pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q5_1);
 
@@ -24,16 +20,7 @@ impl Unpack for Rows {
         unsafe {
             let group = &mut *out;
             let ([d_m, high, ..], quants) = (transpose(rows, 0), transpose(rows, 8));
-            for k in 0..4 {
-                store_codes(
-                    &mut group.codes[k],
-                    _mm256_or_si256(low_nibbles(quants[k]), fifth_bits(high, k)),
-                );
-                store_codes(
-                    &mut group.codes[k + 4],
-                    _mm256_or_si256(high_nibbles(quants[k]), fifth_bits(high, k + 4)),
-                );
-            }
+            store_five_bit_codes(&mut group.codes, &quants, high);
             let (d, m) = half_float_pairs(d_m);
             store_floats(&mut group.scale, d);
             store_floats(&mut group.min, m);

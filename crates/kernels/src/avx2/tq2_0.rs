@@ -1,10 +1,8 @@
 //! TQ2_0: see `gristmill_quant::block::BlockTq2_0` for the layout.
 
-use std::arch::x86_64::*;
-
 use crate::table::ProductKernel;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
-use crate::x86::unpack::{half_floats, shift, store_codes, store_floats, transpose_32};
+use crate::x86::unpack::{half_floats, store_codes, store_floats, transpose_32, two_bits};
 
 pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::TQ2_0);
 
@@ -25,10 +23,7 @@ impl Unpack for Rows {
                 let quants = transpose_32(rows, 32 * half);
                 for k in 0..8 {
                     for quarter in 0..4 {
-                        let codes = _mm256_and_si256(
-                            _mm256_srl_epi16(quants[k], shift(2 * quarter)),
-                            _mm256_set1_epi8(3),
-                        );
+                        let codes = two_bits(quants[k], quarter);
                         store_codes(&mut groups[4 * half + quarter].codes[k], codes);
                     }
                 }

@@ -3,6 +3,8 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
+use gristmill_quant::block::Half;
+
 use crate::x86::panel::{BlockRows, Coarse, Fine, Group, ROWS, Unpack};
 use crate::x86::unpack::{store_codes, transpose_registers};
 
@@ -107,19 +109,19 @@ pub(crate) fn set_half_scales<const DEPTH: usize>(
     }
 }
 
-/// Odd scales `2l + 1` of the halves of all groups, a byte with two `l` of four bits for each group.
+/// Odd scales `(2l + 1) / 8` of the halves of all groups, a byte with two `l` of four bits for each group.
 #[inline(always)]
 pub(crate) fn set_odd_scales(
     groups: &mut [Fine<1, false>; 8],
     lane: usize,
-    d: f32,
+    d: Half,
     scales: [u8; 8],
     offset: u8,
 ) {
     for (group, scales) in groups.iter_mut().zip(scales) {
         let scales = [scales & 15, scales >> 4].map(|scale| 2 * i16::from(scale) + 1);
         set_half_scales(group, lane, scales, offset.into());
-        group.d[lane] = d;
+        group.d[lane] = d.to_f32() * 0.125;
     }
 }
 

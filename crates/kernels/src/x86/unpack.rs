@@ -186,6 +186,42 @@ pub(crate) unsafe fn shift(bits: usize) -> __m128i {
     unsafe { _mm_cvtsi32_si128(bits as i32) }
 }
 
+/// Two bits of every byte, the lowest ones for `quarter` 0.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(crate) unsafe fn two_bits(quants: __m256i, quarter: usize) -> __m256i {
+    // SAFETY: registers only.
+    unsafe {
+        _mm256_and_si256(
+            _mm256_srl_epi16(quants, shift(2 * quarter)),
+            _mm256_set1_epi8(3),
+        )
+    }
+}
+
+/// Stores the 32 codes of each row: low nibbles of `quants` first, then high ones, each with its bit of `high` above.
+///
+/// # Safety
+/// AVX2.
+#[inline(always)]
+pub(crate) unsafe fn store_five_bit_codes(
+    codes: &mut [[u8; 32]; 8],
+    quants: &[__m256i; 4],
+    high: __m256i,
+) {
+    // SAFETY: registers, and references to 32 bytes.
+    unsafe {
+        for k in 0..4 {
+            let low = _mm256_or_si256(low_nibbles(quants[k]), fifth_bits(high, k));
+            store_codes(&mut codes[k], low);
+            let top = _mm256_or_si256(high_nibbles(quants[k]), fifth_bits(high, k + 4));
+            store_codes(&mut codes[k + 4], top);
+        }
+    }
+}
+
 /// The two f16 of each lane, low ones first.
 ///
 /// # Safety

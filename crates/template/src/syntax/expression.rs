@@ -449,6 +449,11 @@ impl Parser {
         self.above(line, ExpressionKind::Map(entries), &depths)
     }
 
+    fn call(&mut self, called: Expression) -> Result<(ExpressionKind, usize)> {
+        let (arguments, inner) = self.nested(Self::arguments)?;
+        Ok((ExpressionKind::Call(Box::new(called), arguments), inner))
+    }
+
     fn postfix(&mut self, mut value: Expression) -> Result<Expression> {
         loop {
             let line = self.line();
@@ -472,8 +477,7 @@ impl Parser {
             } else if self.skip_operator("[") {
                 self.nested(|parser| parser.subscript(value))?
             } else if self.is_operator("(") {
-                let (arguments, inner) = self.nested(Self::arguments)?;
-                (ExpressionKind::Call(Box::new(value), arguments), inner)
+                self.call(value)?
             } else {
                 return Ok(value);
             };
@@ -561,8 +565,7 @@ impl Parser {
             } else if self.skip_word("is") {
                 self.nested(|parser| parser.test(value))?
             } else if self.is_operator("(") {
-                let (arguments, inner) = self.nested(Self::arguments)?;
-                (ExpressionKind::Call(Box::new(value), arguments), inner)
+                self.call(value)?
             } else {
                 return Ok(value);
             };
