@@ -151,6 +151,7 @@ mod file;
 mod file_type;
 mod hash;
 mod imatrix;
+mod journal;
 mod kind;
 mod known_keys;
 pub mod limits;
@@ -196,7 +197,7 @@ pub use output::{
     OutputFile, PartialPath, StagedFile, WriteOptions, check_target, remove_partial_outputs,
     same_file,
 };
-pub use resumable::{ResumableWriter, resume_paths};
+pub use resumable::{Fault, ResumableWriter, Spoilt, resume_paths};
 pub use shard_writer::{ShardKeys, ShardLimits, ShardPlan, ShardWriter};
 pub use shards::{ShardName, shard_file_name, shard_prefix};
 pub use source::Source;

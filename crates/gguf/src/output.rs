@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::cursor::Endian;
 use crate::edit;
 use crate::error::{Error, Result};
+use crate::journal;
 
 /// How to treat what is already there.
 #[derive(Clone, Debug, Default)]
@@ -484,11 +485,18 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Whether an output could be opened at this path: its folder is there, it is none of the inputs, and nothing that may
-/// not be replaced stands there. What every output is checked for when it is opened; for plans that write nothing.
+/// not be replaced stands there, nor is another run writing it. What every output is checked for when it is opened; for plans that write nothing.
 ///
 /// # Errors
-/// [`Error::OutputExists`], [`Error::OutputIsInput`] and the others of [`OutputFile::create`], save for those of the disk.
+/// [`Error::OutputExists`], [`Error::OutputIsInput`], [`Error::BeingWritten`] and the others of [`OutputFile::create`], save
+/// for those of the disk.
 pub fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
+    check_unlocked_target(path, options)?;
+    journal::check_unlocked(path)
+}
+
+/// The same, for the run that is writing this output.
+pub(crate) fn check_unlocked_target(path: &Path, options: &WriteOptions) -> Result<()> {
     check_place(path)?;
     // Inputs first: with or without `force`, that is the graver mistake.
     if let Some(input) = options.inputs.iter().find(|input| same_file(path, input)) {
@@ -543,6 +551,13 @@ fn check_place(path: &Path) -> Result<()> {
         Some(folder) => Err(Error::OutputBelowFile { path, folder }),
         None => Err(Error::NoFolder { path, folder }),
     }
+}
+
+/// A name beside a path: with something behind the name of the file.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
 }
 
 /// Whether two paths lead to one file, through whatever links. False when one of them leads nowhere.

@@ -302,10 +302,8 @@ fn write(
     }
     let done = sink.done();
     report.n_resumed = done.len();
-    if let Some(name) = sink.spoilt() {
-        let warning = format!(
-            "{name} was done already, but is damaged, or its source has changed; it is written again, and so is everything behind it"
-        );
+    if let Some(spoilt) = sink.spoilt() {
+        let warning = spoilt.to_string();
         progress(Event::Warning(&warning));
         report.warnings.push(warning);
     }

@@ -1,6 +1,6 @@
 //! Where the data goes: files that appear whole or not at all, or such that a later run continues.
 
-use gristmill_gguf::{ResumableWriter, ShardPlan, ShardWriter, WriteOptions};
+use gristmill_gguf::{ResumableWriter, ShardPlan, ShardWriter, Spoilt, WriteOptions};
 
 use super::Quality;
 use super::job::Job;
@@ -45,8 +45,8 @@ impl Sink {
         }
     }
 
-    /// The first tensor that an earlier run had done and that is written again.
-    pub fn spoilt(&self) -> Option<&str> {
+    /// Why tensors that an earlier run had done are written again, if some are.
+    pub fn spoilt(&self) -> Option<&Spoilt> {
         match self {
             Sink::Whole(_) => None,
             Sink::Resumable(writer) => writer.spoilt(),

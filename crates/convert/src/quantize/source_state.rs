@@ -74,11 +74,12 @@ impl SourceState {
         Ok(())
     }
 
-    /// Names, sizes and times, a file a line. Numbers of files are left out: some file systems give others after a restart.
+    /// Sizes and times, a file a line. Paths are left out, since several lead to one file, and numbers of files too: some file
+    /// systems give others after a restart. What is done is compared with the source's bytes besides.
     pub fn description(&self) -> String {
-        let lines = self.files.iter().map(|(path, state)| {
+        let lines = self.files.iter().map(|(_, state)| {
             let state = state.as_ref().map(|state| (state.bytes, state.modified));
-            format!("file {path:?} {state:?}\n")
+            format!("file {state:?}\n")
         });
         lines.collect()
     }

@@ -83,6 +83,27 @@ fn another_source_or_type_is_not_continued() {
     assert!(run(&first).is_err());
 }
 
+/// One source, whatever way leads to it.
+#[test]
+#[cfg(unix)]
+fn another_path_of_the_source_is_no_other_source() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let input = small_model(folder.path(), F16);
+    let first = options(&input, &folder.path().join("out.gguf"));
+    let link = folder.path().join("link.gguf");
+    std::os::unix::fs::symlink(&input, &link).expect("links can be made");
+    let name = input.file_name().expect("it has a name");
+    for other in [link, folder.path().join(".").join(name)] {
+        assert!(cut_after(&first, 9000));
+        let report = run(&QuantizeOptions {
+            input: other,
+            ..first.clone()
+        });
+        assert!(report.expect("it goes on").n_resumed > 0);
+        std::fs::remove_file(&first.output).expect("it was written");
+    }
+}
+
 /// Other weights under the same name, of the same size and time: what was made from others is made again.
 #[test]
 fn another_source_of_the_same_time_makes_no_mixture() {
@@ -116,7 +137,7 @@ fn another_source_of_the_same_time_makes_no_mixture() {
         report
             .warnings
             .iter()
-            .all(|warning| !warning.contains("was done"))
+            .all(|warning| !warning.contains("written again"))
     );
     // And where what is done is concerned.
     assert!(cut_after(&of_name("again.gguf"), 9000));
@@ -128,7 +149,7 @@ fn another_source_of_the_same_time_makes_no_mixture() {
     let warned = report
         .warnings
         .iter()
-        .any(|warning| warning.contains("its source has changed"));
+        .any(|warning| warning.contains("the source of tensor output_norm.weight has changed"));
     assert!(warned, "{:?}", report.warnings);
 }
 

@@ -109,6 +109,11 @@ fn list(names: &[String], n: usize) -> String {
     }
 }
 
+/// Who it is, for a message, where that is known.
+fn by_process(process: Option<u32>) -> String {
+    process.map_or_else(String::new, |process| format!(" (process {process})"))
+}
+
 impl Error {
     /// An [`Error::Io`], or a clearer one for the answers that have a variant of their own.
     pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> Error {

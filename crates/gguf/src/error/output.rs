@@ -9,6 +9,14 @@ macro_rules! output_errors {
             /// The output.
             path: PathBuf,
         } hint "choose another name, or give `--force` to replace it";
+        /// A run that can be resumed is writing the output.
+        #[error("{}: another run is writing this output{}", .path.display(), by_process(*.process))]
+        BeingWritten {
+            /// The output.
+            path: PathBuf,
+            /// Its process, where that is known.
+            process: Option<u32>,
+        } hint "wait for its end, or choose another name";
         /// The output is one of the inputs, by whatever name.
         #[error("{}: is the same file as the input {}", .path.display(), .input.display())]
         OutputIsInput {
@@ -139,6 +147,14 @@ macro_rules! output_errors {
             /// The most bytes that are read.
             limit: u64,
         } hint "a list has lines such as `sha256 HASH NAME`, or those of sha256sum; `gristmill hash` writes one";
+        /// A list of hashes of which a part is missing.
+        #[error("{}: line {line} is cut short", .path.display())]
+        ListDamaged {
+            /// The list.
+            path: PathBuf,
+            /// The line, from 1.
+            line: usize,
+        } hint "the list is incomplete; fetch or make it again";
         /// A file that is no part of a set where a part of one is needed.
         #[error("{}: is no part of a set of shards{reason}", .path.display())]
         NotShard {

@@ -48,6 +48,17 @@ macro_rules! purpose_errors {
             reason: String,
         } hint
             "repeat the interrupted command as it was; or remove this file and the .partial file beside it, to begin anew";
+        /// The journal of an interrupted run has another format.
+        #[error("{}: cannot go on from here: another version of gristmill left it (its journals have format {found}, those of this one {known})", .path.display())]
+        ResumeFormat {
+            /// The journal.
+            path: PathBuf,
+            /// Its format.
+            found: String,
+            /// The format that this version reads.
+            known: &'static str,
+        } hint
+            "finish it with the version that began it; or remove this file and the .partial file beside it, to begin anew";
         /// A big-endian file that does not fit into memory, in which its numbers would be turned around.
         #[error("{}: is big-endian, and the system has no {bytes} bytes of memory to turn it around", .path.display())]
         TooLargeToTurn {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use gristmill_gguf::{
-    Error, Metadata, ResumableWriter, ShardKeys, ShardPlan, ShardWriter, TensorPlan, WriteOptions,
+    Error, Fault, Metadata, ResumableWriter, ShardKeys, ShardPlan, ShardWriter, TensorPlan,
+    WriteOptions,
 };
 use gristmill_quant::{F32, I8};
 
@@ -158,10 +159,19 @@ fn damage_is_found_and_written_again() {
     // The third tensor is damaged: two remain.
     let journal = std::fs::read(partial(&plan[0].path, ".resume")).expect("it is there");
     let data_start = expected[0].len() - 5 * 32 - 32;
-    for (bytes, n_done) in [
-        (whole.clone(), 4),
-        (whole[..whole.len() / 2].to_vec(), 0),
-        (Vec::new(), 0),
+    for (bytes, n_done, fault) in [
+        (whole.clone(), 4, None),
+        (
+            whole[..data_start + 8].to_vec(),
+            1,
+            Some((Fault::Short, "ends inside tensor blk.1.attn_q.weight")),
+        ),
+        (
+            whole[..whole.len() / 2].to_vec(),
+            0,
+            Some((Fault::Head, "its header is damaged")),
+        ),
+        (Vec::new(), 0, Some((Fault::Head, "its header is damaged"))),
         (
             {
                 let mut damaged = whole.clone();
@@ -169,6 +179,10 @@ fn damage_is_found_and_written_again() {
                 damaged
             },
             2,
+            Some((
+                Fault::Data,
+                "the data of tensor blk.2.attn_q.weight is damaged",
+            )),
         ),
         (
             {
@@ -177,12 +191,24 @@ fn damage_is_found_and_written_again() {
                 damaged
             },
             0,
+            Some((Fault::Head, "its header is damaged")),
         ),
     ] {
         std::fs::write(&file, &bytes).expect("it is writable");
         std::fs::write(partial(&plan[0].path, ".resume"), &journal).expect("it is writable");
         let mut writer = open(&plan, "x").expect("it goes on");
         assert_eq!(writer.done().len(), n_done);
+        let spoilt = writer
+            .spoilt()
+            .map(|spoilt| (spoilt.fault, spoilt.to_string()));
+        let message = |(fault, what): (Fault, &str)| {
+            let from = format!(
+                "everything from tensor blk.{n_done}.attn_q.weight ({} of 5) on is written again",
+                n_done + 1
+            );
+            (fault, format!("{}: {what}; {from}", file.display()))
+        };
+        assert_eq!(spoilt, fault.map(message));
         go_on(&mut writer, &plan, 5);
         writer.finish().expect("it is complete");
         assert_eq!(files(&plan), expected);
@@ -204,10 +230,13 @@ fn changed_sources_and_damaged_journals_are_found() {
     let sound = std::fs::read(&journal).expect("it is there");
     let changed = open_from(&plan, "x", b"Source").expect("it goes on");
     assert!(changed.done().is_empty());
-    assert_eq!(changed.spoilt(), Some("blk.0.attn_q.weight"));
+    assert_eq!(
+        changed.spoilt().map(|spoilt| spoilt.fault),
+        Some(Fault::Source)
+    );
     drop(changed);
     go_on(&mut open(&plan, "x").expect("it goes on"), &plan, 4);
-    let title = "gristmill resume 2 \n".len() + 64;
+    let title = "gristmill resume 3  0123456789\n".len() + 64;
     let line = (sound.len() - title) / 4;
     for (at, n_done) in [(title + 2 * line + 5, 2), (title + 3 * line + 70, 3)] {
         let mut damaged = sound.clone();
@@ -215,7 +244,8 @@ fn changed_sources_and_damaged_journals_are_found() {
         std::fs::write(&journal, damaged).expect("it is writable");
         let mut writer = open(&plan, "x").expect("it goes on");
         assert_eq!(writer.done().len(), n_done);
-        assert!(writer.spoilt().is_some());
+        let spoilt = writer.spoilt().expect("a line is damaged");
+        assert_eq!((spoilt.fault, &spoilt.path), (Fault::Line, &journal));
         go_on(&mut writer, &plan, 4);
     }
     let mut writer = open(&plan, "x").expect("it goes on");
@@ -353,13 +383,22 @@ fn another_run_is_not_continued() {
     let mut writer = open(&plan, "x").expect("nothing is there");
     go_on(&mut writer, &plan, 2);
     let error = open(&plan, "x").expect_err("the first one still writes");
-    assert!(
-        error
-            .to_string()
-            .contains("another run is writing this output"),
-        "{error}"
+    let told = format!(
+        "{}: another run is writing this output (process {})",
+        plan[0].path.display(),
+        std::process::id()
     );
+    assert_eq!(error.to_string(), told);
+    // Nor does a run that leaves nothing for a later one write there.
+    let force = WriteOptions {
+        force: true,
+        ..WriteOptions::default()
+    };
+    let error = ShardWriter::create(plan.clone(), &force).expect_err("the first one still writes");
+    assert_eq!(error.to_string(), told);
+    assert!(!error.hint().is_some_and(|hint| hint.contains("remove")));
     drop(writer);
+    drop(ShardWriter::create(plan.clone(), &force).expect("nobody writes there"));
     let error = open(&plan, "y").expect_err("it is another run");
     assert!(
         error.to_string().contains("another source, type or option"),
@@ -371,6 +410,15 @@ fn another_run_is_not_continued() {
         std::fs::write(&journal, foreign).expect("it is writable");
         assert!(matches!(open(&plan, "x"), Err(Error::Resume { .. })));
     }
+    std::fs::write(&journal, format!("gristmill resume 2 {}\n", "0".repeat(64)))
+        .expect("it is writable");
+    let error = open(&plan, "x").expect_err("its lines may mean something else");
+    assert!(
+        error
+            .to_string()
+            .contains("another version of gristmill left it"),
+        "{error}"
+    );
     // Lines that were never written.
     std::fs::remove_file(&journal).expect("it is there");
     std::fs::remove_file(partial(&plan[0].path, ".partial")).expect("it is there");
@@ -403,7 +451,7 @@ fn what_no_run_left_stays_as_it_is() {
         partial(&plan[0].path, ".resume"),
     );
     let begun = |text: &str| std::fs::write(&journal, text).expect("it is writable");
-    for text in ["", "gristmill resume 2 "] {
+    for text in ["", "gristmill resume 3 "] {
         std::fs::write(&file, "of another program").expect("it is writable");
         begun(text);
         let error = open(&plan, "x").expect_err("it is no file of ours");
