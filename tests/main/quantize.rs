@@ -85,20 +85,16 @@ fn case_b38_fallbacks_are_told() {
     --- stdout
     wrote b.gguf: Q4_K_S, 7 tensors, 53280 bytes
     --- stderr
-    warning: 2 tensors (the first is blk.0.attn_v.weight): rows of 160 elements do not divide into q5_K blocks; q5_1 instead
-    warning: blk.0.ffn_down.weight: rows of 288 elements do not divide into q4_K blocks; q5_0 instead
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.05 MiB (5.52 bits per weight)
     types: 1 f32 (0.00 MiB), 1 q5_0 (0.01 MiB), 2 q5_1 (0.01 MiB), 2 q4_K (0.01 MiB), 1 q6_K (0.01 MiB)
-    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160), 1 q4_K -> q5_0 (rows of 288)
+    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
     "#);
     assert_snapshot!(shown(&place.run("gristmill quantize -v --dry-run a.gguf b2.gguf Q4_K_S")), @r#"
     exit: 0
     --- stdout
     would write b2.gguf: Q4_K_S, 7 tensors, 53280 bytes
     --- stderr
-    warning: 2 tensors (the first is blk.0.attn_v.weight): rows of 160 elements do not divide into q5_K blocks; q5_1 instead
-    warning: blk.0.ffn_down.weight: rows of 288 elements do not divide into q4_K blocks; q5_0 instead
     output.weight [256, 40]: f16 -> q6_K
     output_norm.weight [256, 1]: f32 -> f32
     token_embd.weight [256, 40]: f16 -> q4_K
@@ -109,7 +105,7 @@ fn case_b38_fallbacks_are_told() {
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.05 MiB (5.52 bits per weight)
     types: 1 f32 (0.00 MiB), 1 q5_0 (0.01 MiB), 2 q5_1 (0.01 MiB), 2 q4_K (0.01 MiB), 1 q6_K (0.01 MiB)
-    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160), 1 q4_K -> q5_0 (rows of 288)
+    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
       blk.0.attn_v.weight: q5_K -> q5_1
       blk.0.ffn_down.weight: q4_K -> q5_0
       blk.1.attn_v.weight: q5_K -> q5_1
@@ -138,13 +134,11 @@ fn case_b37_importance_is_demanded() {
     --- stdout
     would write b.gguf: Q2_K_S, 7 tensors, 40896 bytes
     --- stderr
-    warning: 2 tensors (the first is blk.0.attn_v.weight): rows of 160 elements do not divide into q2_K blocks; q4_0 instead
-    warning: blk.0.ffn_down.weight: rows of 288 elements do not divide into q2_K blocks; q4_0 instead
     warning: this quantization requires an importance matrix, for 1 tensor: blk.0.attn_q.weight
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.04 MiB (4.21 bits per weight)
     types: 1 f32 (0.00 MiB), 3 q4_0 (0.02 MiB), 2 q2_K (0.01 MiB), 1 q6_K (0.01 MiB)
-    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q2_K -> q4_0 (rows of 160), 1 q2_K -> q4_0 (rows of 288)
+    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q2_K -> q4_0 (rows of 160; the first is blk.0.attn_v.weight), 1 q2_K -> q4_0 (rows of 288; blk.0.ffn_down.weight)
     "#);
     assert_snapshot!(place.run("gristmill quantize --imatrix a.gguf a.gguf b.gguf Q2_K_S"), @r#"
     exit: 1
@@ -331,9 +325,8 @@ fn types_for_a_size() {
     assert_snapshot!(place.run("gristmill quantize --target-size 9KiB a.gguf b.gguf"), @r#"
     exit: 1
     --- stderr
-    measuring what types cost 6 tensors
     error: no choice of types takes at most 9216 bytes for the file: the smallest takes 35840 bytes for the file
-    hint: ask for more; types of fewer bits are tried only with an importance matrix (`--imatrix`)
+    hint: ask for as much, or more; with importance data for all matrices (`--imatrix`) the smallest takes 33664 bytes for the file
     "#);
     assert_snapshot!(place.run("gristmill quantize --target-size 9KiB a.gguf b.gguf Q4_K_M"), @r#"
     exit: 1
@@ -367,6 +360,28 @@ fn types_for_a_size() {
         .expect("it is there")
         .len();
     assert!((39_000..=41_472).contains(&bytes), "{bytes}");
+}
+
+/// Sizes that the tensors do not have: what is set is to blame, not what the source lacks already.
+#[test]
+fn sizes_that_contradict_the_tensors_are_told_of() {
+    let place = with_model();
+    let warned = |flags: &str| {
+        let run = place.run(&format!(
+            "gristmill quantize --dry-run {flags} a.gguf b.gguf Q8_0"
+        ));
+        assert!(run.starts_with("exit: 0"), "{run}");
+        let lines = run.lines().filter(|line| line.contains("contradicts"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let set = |key: &str, value: u32| format!("--override-kv llama.{key}=int:{value}");
+    assert_snapshot!(warned(&set("embedding_length", 512)), @r#"warning: `--override-kv llama.embedding_length=512` contradicts the tensors: tensor "token_embd.weight" has shape [256, 40], not [512, 40]; the output will not load"#);
+    assert_snapshot!(warned(&set("block_count", 3)), @r#"warning: `--override-kv llama.block_count=3` contradicts the tensors: there is no tensor "blk.2.attn_norm.weight"; the output will not load"#);
+    assert_snapshot!(warned(&set("block_count", 1)), @r#"warning: `--override-kv llama.block_count=1` contradicts the tensors: there is no place for tensor "blk.1.attn_v.weight" of shape [160, 64]; the output will not load"#);
+    assert_snapshot!(warned(&set("context_length", 512)), @"");
+    // Of several the one that is to blame.
+    let both = format!("{} {}", set("vocab_size", 50), set("context_length", 32));
+    assert_snapshot!(warned(&both), @r#"warning: `--override-kv llama.vocab_size=50` contradicts the tensors: tensor "token_embd.weight" has shape [256, 40], not [256, 50]; the output will not load"#);
 }
 
 /// Flags that could have no effect are refused, and values that would not be kept as they are.

@@ -469,6 +469,8 @@ pub enum ConvertError {
         target: Target,
         /// The smallest choice.
         smallest: Target,
+        /// The smallest with importance data for what it is collected for, where that is smaller.
+        with_importance: Option<Target>,
     },
     /// A target for the size, of a model that has nothing to choose.
     #[error("there is no tensor whose type could be chosen")]
@@ -617,13 +619,25 @@ impl ConvertError {
                     "if you know that a known one cuts text the same way, say so: --tokenizer-pre {nearest}"
                 ));
             }
-            _ => return self.quantize_hint().map(str::to_owned),
+            _ => return self.quantize_hint(),
         };
         Some(hint.to_owned())
     }
 
     /// The remedies of recipes and quantization.
-    fn quantize_hint(&self) -> Option<&'static str> {
+    fn quantize_hint(&self) -> Option<String> {
+        match self {
+            ConvertError::TargetTooSmall {
+                with_importance: Some(smallest),
+                ..
+            } => Some(format!(
+                "ask for as much, or more; with importance data for all matrices (`--imatrix`) the smallest takes {smallest}"
+            )),
+            _ => self.fixed_quantize_hint().map(str::to_owned),
+        }
+    }
+
+    fn fixed_quantize_hint(&self) -> Option<&'static str> {
         Some(match self {
             ConvertError::UnknownRecipe { .. } => "`gristmill quantize --help` lists the types",
             ConvertError::UnknownArchitecture { .. } => {
@@ -678,9 +692,7 @@ impl ConvertError {
                 "the parts of names given to --include-weights or --exclude-weights leave nothing; leave them out"
             }
             ConvertError::NoSuchBlock { .. } => "`gristmill inspect` shows the blocks of a model",
-            ConvertError::TargetTooSmall { .. } => {
-                "ask for more; types of fewer bits are tried only with an importance matrix (`--imatrix`)"
-            }
+            ConvertError::TargetTooSmall { .. } => "ask for as much, or more",
             ConvertError::FallbackForbidden { .. } => {
                 "leave out --strict, or choose a recipe with smaller blocks"
             }

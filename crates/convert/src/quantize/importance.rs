@@ -147,7 +147,7 @@ impl Importance {
     /// The weights of a tensor that is to get a type, `row_len` for each stacked matrix; `None` where there are none.
     ///
     /// Columns that no text ever used would weigh nothing. Where that holds for all columns of a block, its search for
-    /// a scale would divide by nothing, so such a block counts all its columns alike.
+    /// a scale would divide by nothing, so such a block counts all its columns alike; see [`is_unused`].
     pub(super) fn weights(
         &self,
         tensor: &SourceTensor,
@@ -163,12 +163,26 @@ impl Importance {
         // The length was compared with it, so it fits.
         for row in weights.chunks_mut((row_len as usize).max(1)) {
             for block in row.chunks_mut(ty.block_len()) {
-                if block.iter().all(|weight| *weight == 0.0) {
+                if is_unused(block) {
                     block.fill(1.0);
                 }
             }
         }
         Ok(Some(weights))
+    }
+
+    /// Columns of a tensor that lie in blocks which no text used, and all its columns.
+    fn unused_columns(&self, tensor: &SourceTensor, ty: TensorType) -> (usize, usize) {
+        let entry = self.imatrix.get(&tensor.name);
+        let Some(entry) = entry.filter(|_| self.covers(tensor).is_ok_and(|covers| covers)) else {
+            return (0, 0);
+        };
+        // Those of a matrix that saw no text at all are 1, and it is told of by itself.
+        let weights = entry.weights();
+        let rows = weights.chunks((weights.len() / entry.counts().len()).max(1));
+        let blocks = rows.flat_map(|row| row.chunks(ty.block_len().max(1)));
+        let unused = blocks.filter(|block| is_unused(block));
+        (unused.map(<[f32]>::len).sum(), weights.len())
     }
 
     /// Refuses weights that no search can compute with.
@@ -250,19 +264,18 @@ impl Importance {
         let quantized = sources
             .iter()
             .zip(&plan.tensors)
-            .filter(|(tensor, planned)| tensor.ty != planned.ty && planned.ty.is_quantized())
-            .map(|(tensor, _)| tensor);
+            .filter(|(tensor, planned)| tensor.ty != planned.ty && planned.ty.is_quantized());
         let mut uncovered = Vec::new();
         let (mut n_unseen, mut first_unseen) = (0, None);
-        for tensor in quantized {
+        let (mut n_unused, mut first_unused) = (0, None);
+        for (tensor, planned) in quantized {
             self.check_range(tensor)?;
-            let is_end = matches!(
-                TensorKind::of(&tensor.name),
-                TensorKind::TokenEmbedding | TensorKind::Output
-            );
+            if let (unused @ 1.., all) = self.unused_columns(tensor, planned.ty) {
+                n_unused += 1;
+                first_unused.get_or_insert((&*tensor.name, unused, all));
+            }
             match self.imatrix.get(&tensor.name) {
-                // Collectors leave these two out unless they are asked for them.
-                None if is_end => {}
+                None if is_rarely_collected(TensorKind::of(&tensor.name)) => {}
                 None => uncovered.push(&*tensor.name),
                 Some(entry) if entry.n_unseen() > 0 => {
                     n_unseen += entry.n_unseen();
@@ -294,8 +307,31 @@ impl Importance {
                 "{n_unseen} {matrices} saw no text (the first: {n} of {of} of {name:?}): quantized with equal weights"
             ));
         }
+        warnings.extend(first_unused.map(|first| unused_columns_warning(n_unused, first)));
         Ok(warnings)
     }
+}
+
+/// Of how many tensors some blocks of columns were never used, and the first: its name, these columns, all columns.
+fn unused_columns_warning(n: usize, (name, unused, all): (&str, usize, usize)) -> String {
+    let (tensors, which) = match n {
+        1 => ("1 tensor has".to_owned(), ""),
+        n => (format!("{n} tensors have"), "the first: "),
+    };
+    let share = unused as f64 * 100.0 / all.max(1) as f64;
+    format!(
+        "{tensors} whole blocks of columns that no text used ({which}{unused} of {all} columns, {share:.1} %, of {name:?}): quantized there with equal weights"
+    )
+}
+
+/// Whether no column of a block was used, as far as a search could tell: all weights are below what it can compute with.
+fn is_unused(block: &[f32]) -> bool {
+    block.iter().all(|weight| weight < WEIGHTS.start())
+}
+
+/// Collectors leave these two out unless they are asked for them.
+pub(super) fn is_rarely_collected(kind: TensorKind) -> bool {
+    matches!(kind, TensorKind::TokenEmbedding | TensorKind::Output)
 }
 
 /// The importance matrix under the names that tensors have in the result.

@@ -9,6 +9,7 @@ mod importance;
 mod job;
 mod metadata;
 mod outputs;
+mod overridden;
 mod pruning;
 mod quality;
 mod report;
@@ -186,6 +187,9 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
             tensor.name, tensor.ty
         ));
     }
+    report
+        .warnings
+        .extend(overridden::warnings(job.model, &options.metadata));
     if let Some(importance) = job.importance.as_deref() {
         report
             .warnings

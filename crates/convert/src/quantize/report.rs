@@ -147,12 +147,6 @@ impl QuantizeReport {
         let unused = plan.unused_overrides.iter();
         let unused = unused.map(|unused| decides_nothing(*unused, overrides));
         report.warnings.extend(unused);
-        let notes = report
-            .fallback_kinds()
-            .iter()
-            .map(Fallbacks::note)
-            .collect::<Vec<_>>();
-        report.warnings.extend(notes);
         Ok(report)
     }
 

@@ -140,7 +140,12 @@ impl QuantizeReport {
         let share = n_elements as f64 * 100.0 / self.n_elements.max(1) as f64;
         let kinds = kinds.iter().map(|kind| {
             let (n, row_len) = (kind.tensors.len(), kind.row_len);
-            format!("{n} {} -> {} (rows of {row_len})", kind.wanted, kind.got)
+            let first = kind.tensors.first().unwrap_or(&"");
+            let which = if n == 1 { "" } else { "the first is " };
+            format!(
+                "{n} {} -> {} (rows of {row_len}; {which}{first})",
+                kind.wanted, kind.got
+            )
         });
         (n_tensors > 0).then(|| {
             format!(

@@ -14,11 +14,12 @@ use gristmill_kernels::{Pool, decode_row, encode_rows, for_each_chunk};
 use gristmill_quant as q;
 use gristmill_quant::TensorType;
 
+use super::importance::is_rarely_collected;
 use super::sensitivity::Sensitivity;
 use super::{Importance, Quality, in_kernel, row_bytes, validate};
 use crate::error::{ConvertError, Result};
 use crate::progress::{Event, Progress};
-use crate::recipe::{Plan, SourceTensor, needs_importance};
+use crate::recipe::{Plan, SourceTensor, TensorKind, needs_importance};
 
 /// Elements of a tensor that are measured, about.
 const SAMPLE_ELEMENTS: usize = 1 << 17;
@@ -105,19 +106,25 @@ impl Budget {
         self.total.saturating_sub(self.rest)
     }
 
-    /// What to say where the free tensors take `smallest` bytes at least.
-    fn too_small(&self, smallest: u64) -> ConvertError {
-        let smallest = smallest.saturating_add(self.rest);
+    /// What to say where the free tensors take `smallest` bytes at least, and `with_importance` with importance data.
+    fn too_small(&self, smallest: u64, with_importance: u64) -> ConvertError {
         ConvertError::TargetTooSmall {
             target: self.target,
-            smallest: match self.target {
-                Target::FileBytes(_) => Target::FileBytes(smallest),
-                Target::BitsPerWeight(_) => {
-                    let bits = smallest as f64 * 8.0 / self.n_elements.max(1) as f64;
-                    // Rounded up, so that it can be asked for.
-                    Target::BitsPerWeight((bits * 1e4 + 1.0).floor() / 1e4)
-                }
-            },
+            smallest: self.target_of(smallest),
+            with_importance: (with_importance < smallest).then(|| self.target_of(with_importance)),
+        }
+    }
+
+    /// The target that is met where the free tensors take so many bytes.
+    fn target_of(&self, bytes: u64) -> Target {
+        let bytes = bytes.saturating_add(self.rest);
+        match self.target {
+            Target::FileBytes(_) => Target::FileBytes(bytes),
+            Target::BitsPerWeight(_) => {
+                let bits = bytes as f64 * 8.0 / self.n_elements.max(1) as f64;
+                // Rounded up, so that it can be asked for.
+                Target::BitsPerWeight((bits * 1e4 + 1.0).floor() / 1e4)
+            }
         }
     }
 }
@@ -144,6 +151,13 @@ impl Choice<'_> {
         if free.is_empty() {
             return Err(ConvertError::NothingToChoose);
         }
+        // The shapes alone tell what cannot be reached.
+        let smallest = self.smallest(&free, budget.alignment, |covered, _| covered)?;
+        let collected = |covered: bool, kind| covered || !is_rarely_collected(kind);
+        let with_importance = self.smallest(&free, budget.alignment, collected)?;
+        if smallest > budget.bytes() {
+            return Err(budget.too_small(smallest, with_importance));
+        }
         let mut candidates = Vec::with_capacity(free.len());
         for (number, &index) in free.iter().enumerate() {
             progress(Event::Measuring {
@@ -154,7 +168,7 @@ impl Choice<'_> {
             candidates.push(self.candidates(index, budget.alignment)?);
         }
         let chosen = choose(&candidates, budget.bytes());
-        let chosen = chosen.map_err(|smallest| budget.too_small(smallest))?;
+        let chosen = chosen.map_err(|smallest| budget.too_small(smallest, with_importance))?;
         for ((&index, candidates), chosen) in free.iter().zip(&candidates).zip(chosen) {
             let planned = &mut plan.tensors[index];
             planned.ty = candidates[chosen].ty;
@@ -164,45 +178,67 @@ impl Choice<'_> {
         Ok(())
     }
 
+    /// Whether there is importance data for a tensor.
+    fn covers(&self, tensor: &SourceTensor) -> Result<bool> {
+        let covers = |importance: &Importance| importance.covers(tensor);
+        self.importance.map_or(Ok(false), covers)
+    }
+
+    /// Bytes that the free tensors take at least. What has importance data is up to `has_importance`, which gets whether there
+    /// is some now, and the kind.
+    fn smallest(
+        &self,
+        free: &[usize],
+        alignment: u64,
+        has_importance: impl Fn(bool, TensorKind) -> bool,
+    ) -> Result<u64> {
+        let mut sum = 0u64;
+        for tensor in free.iter().map(|&index| &self.sources[index]) {
+            let kind = TensorKind::of(&tensor.name);
+            let types = self.types(tensor, has_importance(self.covers(tensor)?, kind));
+            let sizes = types.into_iter().chain([tensor.ty]);
+            let smallest = sizes.map(|ty| stored_bytes(ty, tensor, alignment)).min();
+            sum = sum.saturating_add(smallest.unwrap_or(0));
+        }
+        Ok(sum)
+    }
+
+    /// The types that a tensor could get in place of its own.
+    fn types(&self, tensor: &SourceTensor, has_importance: bool) -> Vec<TensorType> {
+        if tensor.ty.is_quantized() && !self.allow_requantize {
+            return Vec::new();
+        }
+        let row_len = tensor.dims.first().copied().unwrap_or(0);
+        let of_length = if row_len.is_multiple_of(256) {
+            LONG
+        } else {
+            SHORT
+        };
+        let fits = |ty: &&TensorType| {
+            let divides = row_len.is_multiple_of(ty.block_len() as u64);
+            let smaller = ty.bits_per_weight() < tensor.ty.bits_per_weight();
+            let allowed = has_importance || !needs_importance(**ty);
+            divides && smaller && allowed
+        };
+        of_length.iter().filter(fits).copied().collect()
+    }
+
     /// The types that a tensor could get, the smallest first; never none.
     fn candidates(&self, index: usize, alignment: u64) -> Result<Vec<Candidate>> {
         let tensor = &self.sources[index];
-        let row_len = tensor.dims.first().copied().unwrap_or(0);
-        let kept = |ty| Candidate {
+        let candidate = |ty, cost| Candidate {
             ty,
-            bytes: 0,
-            cost: 0.0,
+            bytes: stored_bytes(ty, tensor, alignment),
+            cost,
         };
-        let mut candidates = vec![kept(tensor.ty)];
-        if !tensor.ty.is_quantized() || self.allow_requantize {
-            let has_importance = match self.importance {
-                Some(importance) => importance.covers(tensor)?,
-                None => false,
-            };
-            let of_length = if row_len.is_multiple_of(256) {
-                LONG
-            } else {
-                SHORT
-            };
-            let fits = |ty: &&TensorType| {
-                let divides = row_len.is_multiple_of(ty.block_len() as u64);
-                let smaller = ty.bits_per_weight() < tensor.ty.bits_per_weight();
-                let allowed = has_importance || !needs_importance(**ty);
-                divides && smaller && allowed
-            };
-            let types: Vec<TensorType> = of_length.iter().filter(fits).copied().collect();
+        let types = self.types(tensor, self.covers(tensor)?);
+        let mut candidates = vec![candidate(tensor.ty, 0.0)];
+        if !types.is_empty() {
             let errors = self.errors(index, &types)?;
             let sensitivity = self.sensitivity.of(&tensor.name);
-            for (ty, error) in types.into_iter().zip(errors) {
-                let cost = error * sensitivity;
-                if cost.is_finite() {
-                    candidates.push(Candidate { ty, bytes: 0, cost });
-                }
-            }
-        }
-        for candidate in &mut candidates {
-            let bytes = tensor_bytes(candidate.ty, &tensor.dims).unwrap_or(u64::MAX / 2);
-            candidate.bytes = bytes.next_multiple_of(alignment.max(1));
+            let measured = types.into_iter().zip(errors);
+            let measured = measured.map(|(ty, error)| candidate(ty, error * sensitivity));
+            candidates.extend(measured.filter(|candidate| candidate.cost.is_finite()));
         }
         candidates.sort_by(|a, b| a.bytes.cmp(&b.bytes).then(a.cost.total_cmp(&b.cost)));
         Ok(candidates)
@@ -245,6 +281,12 @@ impl Choice<'_> {
         let relative = |sum: &Quality| sum.weighted_relative_error().powi(2);
         Ok(sums.iter().map(relative).collect())
     }
+}
+
+/// Bytes of a tensor's data in a type, with what follows up to the next one.
+fn stored_bytes(ty: TensorType, tensor: &SourceTensor, alignment: u64) -> u64 {
+    let bytes = tensor_bytes(ty, &tensor.dims).unwrap_or(u64::MAX / 2);
+    bytes.next_multiple_of(alignment.max(1))
 }
 
 /// What a row of a tensor loses to a type.

@@ -53,6 +53,45 @@ fn case_b37_columns_without_importance() {
     }
 }
 
+/// A range of columns that no text used, or as good as none: it is told of with its share, and counts alike.
+#[test]
+fn case_b37_a_block_that_was_never_seen_is_told_of() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("in.gguf");
+    write_query(&path, &values(512 * 4));
+    let quantized = |name: &str, weights: Vec<f32>| {
+        let output = folder.path().join(name);
+        let mut options = QuantizeOptions::new(&path, &output, recipe("Q4_0"));
+        options.importance = Some(importance(&[(QUERY, weights)]));
+        let report = run(&options).expect("it can be quantized");
+        let model = Model::open(&output).expect("it was just written");
+        let view = model.tensor(QUERY).expect("it is there");
+        (report.warnings, view.data.to_vec())
+    };
+    let with = |start: usize, weight: f32| {
+        let mut weights = vec![0.5; 256];
+        weights[start..start + 64].fill(weight);
+        weights
+    };
+    let (warnings, zeros) = quantized("zeros", with(32, 0.0));
+    assert_eq!(
+        warnings,
+        [
+            "1 tensor has whole blocks of columns that no text used (64 of 256 columns, 25.0 %, of \"blk.0.attn_q.weight\"): quantized there with equal weights"
+        ]
+    );
+    assert_eq!((warnings, zeros), quantized("tiny", with(32, 1e-30)));
+    // Blocks of which only some columns were not used.
+    let (warnings, _) = quantized("shifted", with(48, 0.0));
+    assert!(
+        warnings[0].contains("(32 of 256 columns, 12.5 %"),
+        "{warnings:?}"
+    );
+    let mut weights = vec![0.5; 256];
+    weights[0] = 0.0;
+    assert!(quantized("one", weights).0.is_empty());
+}
+
 const EXPERTS: &str = "blk.0.ffn_up_exps.weight";
 
 /// A llama with stacked matrices.
