@@ -158,6 +158,15 @@ struct Line {
     hash: String,
     /// As it is in the file; to be printed, it is made printable.
     name: String,
+    of: Of,
+}
+
+/// What a hash is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Tensor,
+    Data,
+    File,
 }
 
 impl Line {
@@ -184,12 +193,14 @@ fn lines(report: &HashReport, input: &Path) -> Vec<Line> {
             kind: kind.name(),
             hash: hash.clone(),
             name: name.clone(),
+            of: Of::Tensor,
         }));
     }
     lines.extend(report.data.iter().map(|(kind, hash)| Line {
         kind: kind.name(),
         hash: hash.clone(),
         name: path(0),
+        of: Of::Data,
     }));
     let files = report.files.iter().enumerate();
     lines.extend(files.filter_map(|(index, file)| {
@@ -197,13 +208,17 @@ fn lines(report: &HashReport, input: &Path) -> Vec<Line> {
             kind: FILE_SHA256,
             hash: file.sha256.clone()?,
             name: path(index),
+            of: Of::File,
         })
     }));
     lines
 }
 
 fn print(lines: &[Line], out: &mut impl Write) -> anyhow::Result<()> {
-    for Line { kind, hash, name } in lines {
+    for Line {
+        kind, hash, name, ..
+    } in lines
+    {
         writeln!(out, "{kind:<8}  {hash}  {}", printable(name))?;
     }
     Ok(())
@@ -231,9 +246,8 @@ const EXIT_NOT_LISTED: u8 = 3;
 
 fn reference_manifest(path: &Path) -> anyhow::Result<Manifest> {
     let mut out = std::io::stdout().lock();
-    let manifest = match Manifest::read(path) {
-        Ok(manifest) => manifest,
-        Err(gristmill_gguf::Error::NoManifest { .. }) => Manifest::default(),
+    let manifest = match Manifest::read_text(path) {
+        Ok(text) => Manifest::parse(&text),
         Err(_) => {
             write!(out, "ERROR cannot open manifest {}", path.display())?;
             return Err(Exit(EXIT_NO_LIST).into());
@@ -273,7 +287,10 @@ fn check(
 ) -> anyhow::Result<()> {
     let as_reference = form == Form::Reference;
     let mut outcomes: Vec<Outcome> = lines.iter().map(|line| line.outcome(manifest)).collect();
+    let mut lists_all_files = manifest.lists_all_files();
     if !as_reference && outcomes.iter().all(|outcome| *outcome == Outcome::Absent) {
+        // The files of a set may be divided in another way than those that are listed.
+        lists_all_files = false;
         outcomes = renamed_outcomes(lines, manifest, path).unwrap_or(outcomes);
     }
     let n = |wanted| {
@@ -297,38 +314,76 @@ fn check(
         });
         writeln!(out, "{document:#}")?;
     } else {
-        for (Line { kind, hash, name }, outcome) in results {
+        for (line, outcome) in results {
+            let (kind, hash, name) = (line.kind, &line.hash, &line.name);
             let (name, outcome) = (printable(name), word(*outcome));
             writeln!(out, "{kind:<8}  {hash}  {name}  -  {outcome}")?;
         }
     }
     if as_reference {
-        let (text, code) = match (n_equal, n_different) {
-            (0, 0) => ("Manifest Missing Entry", EXIT_NOT_LISTED),
-            (_, 0) => ("Success", 0),
-            _ => ("Failure", 1),
-        };
-        writeln!(
-            out,
-            "\nVerification results for {} - {text}",
-            path.display()
-        )?;
-        return if code == 0 {
-            Ok(())
-        } else {
-            Err(Exit(code).into())
-        };
+        return verdict_as_reference(n_equal, n_different, path, out);
     }
     let path = path.display();
     match (n_equal, n_different) {
         (0, 0) => Err(anyhow!("{path}: lists nothing of this file").context(Hint::new(
             "the list is of other files; if it has this one among them, give the file the name that it has there",
         ))),
-        (_, 0) => Ok(()),
+        (_, 0) => match lost(lines, &outcomes, lists_all_files) {
+            None => Ok(()),
+            Some(lost) => Err(anyhow!("{path}: {lost}").context(Hint::new(
+                "the list was cut short, or is of another file; `--alone` checks one file of a set, `--no-layer` no single tensors",
+            ))),
+        },
         _ => Err(anyhow!("{path}: {n_different} of {} hashes differ", n_equal + n_different).context(Hint::new(
             "the file is not the one that was listed; fetch it again, or ask its source for a new list",
         ))),
     }
+}
+
+/// The reference's last words on a list, with its exit code.
+fn verdict_as_reference(
+    n_equal: usize,
+    n_different: usize,
+    path: &Path,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let (text, code) = match (n_equal, n_different) {
+        (0, 0) => ("Manifest Missing Entry", EXIT_NOT_LISTED),
+        (_, 0) => ("Success", 0),
+        _ => ("Failure", 1),
+    };
+    let path = path.display();
+    writeln!(out, "\nVerification results for {path} - {text}")?;
+    match code {
+        0 => Ok(()),
+        code => Err(Exit(code).into()),
+    }
+}
+
+/// What the list does not have, though it has others of the same kind: who lists tensors lists all.
+fn lost(lines: &[Line], outcomes: &[Outcome], lists_all_files: bool) -> Option<String> {
+    let tensors = HashKind::ALL.map(|kind| (Of::Tensor, kind.name(), "tensors"));
+    let files = lists_all_files.then_some((Of::File, FILE_SHA256, "files"));
+    tensors
+        .into_iter()
+        .chain(files)
+        .find_map(|(of, kind, what)| {
+            let same = lines.iter().zip(outcomes);
+            let same = same.filter(|(line, _)| line.of == of && line.kind == kind);
+            let absent: Vec<&Line> = same
+                .clone()
+                .filter(|(_, outcome)| **outcome == Outcome::Absent)
+                .map(|(line, _)| line)
+                .collect();
+            let (n, first) = (same.count(), absent.first()?);
+            (absent.len() < n).then(|| {
+                format!(
+                    "lacks the {kind} of {} of {n} {what} (the first is {})",
+                    absent.len(),
+                    printable(&first.name)
+                )
+            })
+        })
 }
 
 fn word(outcome: Outcome) -> &'static str {

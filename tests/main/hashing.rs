@@ -72,6 +72,60 @@ fn a_renamed_file_is_checked_against_its_list() {
     );
 }
 
+/// A list that lost lines: what is left of it is no proof. One of other tools may be of some files of a folder.
+#[test]
+fn a_list_that_was_cut_is_told_of() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 3, 4);
+    place.run("gristmill split --split-max-tensors 2 m.gguf s");
+    let (one, set) = (
+        list(&place, "gristmill hash m.gguf"),
+        list(&place, "gristmill hash s-00001-of-00002.gguf"),
+    );
+    let sums = list(&place, "gristmill hash --sha256sum s-00001-of-00002.gguf");
+    let checked = |text: &str, file: &str| {
+        place.write("l", text);
+        let shown = place.run(&format!("gristmill hash --check l {file}"));
+        let error = shown.lines().find(|line| line.starts_with("error:"));
+        (
+            shown.starts_with("exit: 0"),
+            error.unwrap_or_default().to_owned(),
+        )
+    };
+    let until = |text: &str, n: usize| text.split_inclusive('\n').take(n).collect::<String>();
+    let lacks = |(is_ok, error): (bool, String), what: &str| {
+        assert!(!is_ok && error.contains(what), "{what}: {error}");
+    };
+    let cut = checked(&one[..one.len() - 30], "m.gguf");
+    lacks(cut, "l: line 5 is cut short");
+    let cut = checked(&until(&one, 2), "m.gguf");
+    lacks(
+        cut,
+        "l: lacks the sha256 of 1 of 3 tensors (the first is m.gguf:blk.2.weight)",
+    );
+    // Inside the name of a tensor.
+    let end = one.find("k.2.weight").expect("it is listed");
+    let cut = checked(&one[..end], "m.gguf");
+    lacks(cut, "lacks the sha256 of 1 of 3 tensors");
+    let n = set.lines().count();
+    let cut = checked(&until(&set, n - 1), "s-00002-of-00002.gguf");
+    lacks(
+        cut,
+        "lacks the file-sha256 of 1 of 2 files (the first is s-00002-of-00002.gguf)",
+    );
+    let cut = checked(&sums[..sums.len() - 5], "s-00001-of-00002.gguf");
+    lacks(cut, "lacks the file-sha256 of 1 of 2 files");
+    // Of some files, and of no tensors.
+    let first = until(&sums, 1);
+    for (text, file) in [
+        (&*first, "s-00001-of-00002.gguf"),
+        (one.lines().nth(3).expect("the whole"), "m.gguf"),
+        (one.trim_end(), "m.gguf"),
+    ] {
+        assert_eq!(checked(text, file), (true, String::new()), "{text}");
+    }
+}
+
 /// A tensor's name once wrote a line of its own into the list.
 #[test]
 fn a_name_forges_no_line() {

@@ -51,6 +51,16 @@ impl HashKind {
         HashKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
+    /// Characters of a hash.
+    pub(super) fn n_digits(self) -> usize {
+        match self {
+            HashKind::Xxh64 => 16,
+            HashKind::Sha1 => 40,
+            HashKind::Sha256 => 64,
+            HashKind::Uuid => 36,
+        }
+    }
+
     /// Whether single tensors have a hash of this kind; a UUID names a whole model.
     pub fn is_for_tensors(self) -> bool {
         self != HashKind::Uuid

@@ -19,6 +19,8 @@ pub struct Manifest {
     text: String,
     /// In the order of [`Manifest::key`], and where that is equal, of the text.
     lines: Vec<Line>,
+    /// Whether a file of a model that it does not name was lost.
+    lists_all_files: bool,
 }
 
 /// Where the parts of a line stand in the text: a list may have millions of lines.
@@ -61,10 +63,10 @@ impl Manifest {
     /// Reads a list: lines of kind, hash and name, or those of `sha256sum`. Other lines are passed over.
     ///
     /// # Errors
-    /// What the system says, [`Error::NotRegular`] for what is no file, [`Error::ListTooLong`],
+    /// What the system says, [`Error::NotRegular`] for what is no file, [`Error::ListTooLong`], [`Error::ListDamaged`],
     /// [`Error::NoManifest`] for a file that holds nothing of the kind.
     pub fn read(path: &Path) -> Result<Manifest> {
-        let manifest = Manifest::parse(&Manifest::read_text(path)?);
+        let manifest = Manifest::of_text(&Manifest::read_text(path)?, path)?;
         if manifest.lines.is_empty() {
             return Err(Error::NoManifest {
                 path: path.to_owned(),
@@ -76,7 +78,7 @@ impl Manifest {
     /// The text of a list, of whatever form.
     ///
     /// # Errors
-    /// Those of [`Manifest::read`], save for the last.
+    /// Those of [`Manifest::read`], save for the last two.
     pub fn read_text(path: &Path) -> Result<String> {
         let io = |source| Error::io(path, "read the list of hashes", source);
         // Before it is opened: to open a pipe is to wait for its writer.
@@ -105,9 +107,29 @@ impl Manifest {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
+    /// A list from the text of a file, which is only named in messages.
+    ///
+    /// # Errors
+    /// [`Error::ListDamaged`] where a line is cut.
+    pub fn of_text(text: &str, path: &Path) -> Result<Manifest> {
+        let ends = text.is_empty() || text.ends_with('\n');
+        let n_lines = text.lines().count();
+        let mut lines = text.lines().enumerate();
+        match lines.position(|(index, line)| is_cut(line, ends || index + 1 < n_lines)) {
+            None => Ok(Manifest::parse(text)),
+            Some(index) => Err(Error::ListDamaged {
+                path: path.to_owned(),
+                line: index + 1,
+            }),
+        }
+    }
+
     /// The lines of a text that are hashes; others are passed over.
     pub fn parse(text: &str) -> Manifest {
-        let mut manifest = Manifest::default();
+        let mut manifest = Manifest {
+            lists_all_files: !text.ends_with('\n'),
+            ..Manifest::default()
+        };
         for line in text.lines() {
             manifest.add_line(line);
         }
@@ -153,6 +175,7 @@ impl Manifest {
             return Some(());
         }
         let kind = Kind::from_name(first)?;
+        self.lists_all_files |= kind == Kind::File;
         let (hash, name) = rest.trim_start().split_once(char::is_whitespace)?;
         self.add(kind, hash, name.trim_start());
         Some(())
@@ -184,6 +207,12 @@ impl Manifest {
     /// Whether there is a hash of a whole file.
     pub fn has_files(&self) -> bool {
         self.has_kind(Kind::File)
+    }
+
+    /// Whether a file of a model of which it names others was lost: our lists name all, and one without an end was cut. A
+    /// list of other tools may be of some files only.
+    pub fn lists_all_files(&self) -> bool {
+        self.lists_all_files
     }
 
     fn has_kind(&self, kind: Kind) -> bool {
@@ -234,6 +263,35 @@ impl Manifest {
     }
 }
 
+/// Digits by which a word is a hash, or the rest of one, and no word of a text.
+const N_DIGITS: usize = 8;
+
+/// Whether a line is the rest of one with a hash, for certain; `ends` where a line break follows.
+fn is_cut(line: &str, ends: bool) -> bool {
+    let is_hash = |word: &str| {
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+        (word.len() >= N_DIGITS || !ends) && word.bytes().all(is_digit)
+    };
+    let line = line.trim();
+    if let Some((_, hash)) = line
+        .strip_prefix("SHA256 (")
+        .and_then(|rest| rest.rsplit_once(") = "))
+    {
+        return is_hash(hash) && hash.len() != 64;
+    }
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let n_digits = match Kind::from_name(first) {
+        None => return !ends && words.next().is_none() && first.len() < 64 && is_hash(first),
+        Some(Kind::File) => 64,
+        Some(Kind::Data(place)) => HashKind::ALL[place].n_digits(),
+    };
+    match words.next() {
+        None => !ends,
+        Some(hash) => is_hash(hash) && (hash.len() != n_digits || words.next().is_none()),
+    }
+}
+
 fn part<'a>(text: &'a str, range: &Range<u32>) -> &'a str {
     // Ranges are those of parts that were put there.
     text.get(range.start as usize..range.end as usize)
@@ -273,6 +331,39 @@ fn unescaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_cut_is_damage() {
+        let hash = "ab".repeat(32);
+        let uuid = "d0025644-44b9-57a3-a6ae-a2b9dc8becc6";
+        let md5 = "0123456789abcdef0123456789abcdef";
+        // Each with what a cut inside its last hash takes.
+        let whole = [
+            (
+                format!("sha256    {hash}  a.gguf:x\nfile-sha256  {hash}  a.gguf"),
+                18,
+            ),
+            (format!("{hash}  a.gguf"), 18),
+            (format!("SHA256 (a.gguf) = {hash}"), 10),
+            // Words, a bare hash, and those of other tools.
+            (format!("sha256 of all files:\n{hash}\n{md5}  a.gguf"), 18),
+            (format!("uuid  {uuid}  a.gguf"), 18),
+        ];
+        let line = |text: &str| match Manifest::of_text(text, Path::new("list")) {
+            Err(Error::ListDamaged { line, .. }) => Some(line),
+            read => read.map(|_| None).expect("there is no other error"),
+        };
+        for (text, n_lost) in whole {
+            // The line break at the end may be missing.
+            assert_eq!(line(&text), None, "{text}");
+            assert_eq!(line(&format!("{text}\n")), None, "{text}");
+            let cut = &text[..text.len() - n_lost];
+            assert_eq!(line(cut), Some(text.lines().count()), "{text}");
+        }
+        let middle = format!("sha1  {}\nxxh64  0123456789abcdef  a.gguf\n", &hash[..40]);
+        assert_eq!(line(&middle), Some(1));
+        assert_eq!(line("x\nxxh64  0123456789abcde  a.gguf\n"), Some(2));
+    }
 
     #[test]
     fn lines_of_every_tool_are_read() {

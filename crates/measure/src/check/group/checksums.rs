@@ -121,7 +121,7 @@ impl List<'_> {
                 path: path.to_owned(),
                 reason,
             })?,
-            false => (Manifest::parse(&text), HashMap::new()),
+            false => (Manifest::of_text(&text, path)?, HashMap::new()),
         };
         if !hashes.has_files() {
             return Err(MeasureError::ChecksumList {
