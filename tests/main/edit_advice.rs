@@ -61,6 +61,13 @@ fn a_template_that_loses_what_is_said_is_written_with_a_warning() {
     error: tokenizer_config.json: is JSON that holds templates, and no template
     hint: --chat-template-config takes the template out of such a file
     ");
+    let key_and_file = "tokenizer.chat_template=tokenizer_config.json";
+    assert_snapshot!(edit(&place, &["--set-file", key_and_file]), @r#"
+    exit: 1
+    --- stderr
+    error: model.gguf: refused: "tokenizer.chat_template": is JSON that holds templates, and no template
+    hint: --chat-template-config takes the template out of such a file; `--force` writes it as it is
+    "#);
     assert_eq!(value(&path, "tokenizer.chat_template"), None);
     let dry = ["--dry-run", "--chat-template"];
     let errors = |template: &str| {

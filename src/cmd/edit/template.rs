@@ -73,21 +73,32 @@ fn from_text(text: &str, target: Target) -> anyhow::Result<Vec<Edit>> {
 
 /// A configuration is valid as a template, and is none.
 fn refuse_config(text: &str, from: &Path) -> anyhow::Result<()> {
-    let json: Json = serde_json::from_str(text).unwrap_or_default();
-    let hint = match &json {
-        Json::Object(object) if object.contains_key("chat_template") => {
-            "--chat-template-config takes the template out of such a file"
+    match config_fault(text) {
+        None => Ok(()),
+        Some((fault, hint)) => {
+            let error = anyhow!("{}: {fault}", from.display());
+            Err(error.context(Hint::new(hint)))
         }
+    }
+}
+
+/// What is wrong with a text that is JSON, and the remedy.
+fn config_fault(text: &str) -> Option<(&'static str, &'static str)> {
+    let holds = "is JSON that holds templates, and no template";
+    match serde_json::from_str(text).ok()? {
+        Json::Object(object) if object.contains_key("chat_template") => Some((
+            holds,
+            "--chat-template-config takes the template out of such a file",
+        )),
         Json::Array(list) if list.iter().any(|item| item.get("template").is_some()) => {
-            "--chat-template takes such a list as its text"
+            Some((holds, "--chat-template takes such a list as its text"))
         }
-        _ => return Ok(()),
-    };
-    let error = anyhow!(
-        "{}: is JSON that holds templates, and no template",
-        from.display()
-    );
-    Err(error.context(Hint::new(hint)))
+        Json::Object(_) => Some((
+            "is a JSON object, and no template",
+            "name the file that holds the template, or the tokenizer_config.json with --chat-template-config",
+        )),
+        _ => None,
+    }
 }
 
 fn from_config(path: &Path, target: Target) -> anyhow::Result<Vec<Edit>> {
@@ -160,14 +171,19 @@ pub fn compile(plan: &Plan, force: bool) -> anyhow::Result<()> {
             continue;
         };
         let text = value.as_text().and_then(|text| text.to_str());
-        let fault = match text.map(ChatTemplate::new) {
-            Some(Ok(_)) => continue,
-            Some(Err(error)) => error.to_string(),
-            None => format!("chat template: {} is no text", value.type_name()),
+        let mend = "mend the template";
+        let (fault, remedy) = match (text.and_then(config_fault), text.map(ChatTemplate::new)) {
+            (Some((fault, remedy)), _) => (fault.to_owned(), remedy),
+            (None, Some(Ok(_))) => continue,
+            (None, Some(Err(error))) => (error.to_string(), mend),
+            (None, None) => {
+                let fault = format!("chat template: {} is no text", value.type_name());
+                (fault, mend)
+            }
         };
         let (path, key) = (plan.path().display(), &change.key);
         if !force {
-            let hint = "mend the template; `--force` writes it as it is";
+            let hint = format!("{remedy}; `--force` writes it as it is");
             return Err(anyhow!("{path}: refused: {key:?}: {fault}").context(Hint::new(hint)));
         }
         say!("warning: {path}: {key:?}: {fault}");
