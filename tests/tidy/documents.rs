@@ -71,6 +71,41 @@ fn unused(path: &str, manifest: &str, sources: &[&Source]) -> Vec<String> {
     found
 }
 
+/// Paths from the root that a document names and that are not there; `<name>` stands for any.
+fn dead_paths(document: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let spans = document.split('`').skip(1).step_by(2);
+    let starts = [
+        "crates/", "src/", "tests/", "fuzz/", "models/", "docs/", ".ci/",
+    ];
+    let paths = spans
+        .filter(|span| starts.iter().any(|start| span.starts_with(start)))
+        .filter(|span| !span.contains(['<', ' ', '*']));
+    paths
+        .filter(|path| !exists(path))
+        .map(|path| format!("{path} is not there"))
+        .collect()
+}
+
+#[test]
+fn every_path_in_a_document_is_there() {
+    let documents = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"];
+    let found = documents.iter().flat_map(|name| {
+        dead_paths(&read(name), |path| root().join(path).exists())
+            .into_iter()
+            .map(move |violation| format!("{name}: {violation}"))
+    });
+    super::report(found.collect());
+}
+
+#[test]
+fn a_path_that_is_not_there_is_found() {
+    let text = "`src/a.rs`, `src/<b>.rs`, `c.rs`, `src/d.rs`";
+    assert_eq!(
+        dead_paths(text, |path| path == "src/a.rs"),
+        ["src/d.rs is not there"]
+    );
+}
+
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).expect("the document is there")
 }
