@@ -12,7 +12,7 @@ mod bytes;
 mod hostile;
 
 use bytes::{Bytes, F32, sample};
-use gristmill_fuzz::BORDER;
+use gristmill_fuzz::{BORDER, resume, seal, write_until};
 use gristmill_gguf::{Imatrix, ImatrixEntry, ImatrixForm, WriteOptions};
 use hostile::HOSTILE;
 
@@ -53,6 +53,51 @@ fn main() {
     write("convert_checkpoint", "llama", &checkpoint(false));
     write("convert_checkpoint", "sentence-piece", &checkpoint(true));
     write("load_model", "llama", &model());
+    for (name, input) in journals() {
+        write("resume_journal", &name, &input);
+    }
+    write("undo_file", "marked", &undo_file(true));
+    write("undo_file", "untouched", &undo_file(false));
+}
+
+/// Runs that were cut short after each of the tensors, and before and after the file got its name.
+fn journals() -> Vec<(String, Vec<u8>)> {
+    let path = gristmill_fuzz::folder().join("r.gguf");
+    let beside = |suffix: &str| path.with_file_name(format!("r.gguf{suffix}"));
+    let read = |suffix: &str| fs::read(beside(suffix)).expect("it was written");
+    let mut inputs: Vec<(String, Vec<u8>)> = Vec::new();
+    for n_done in 0..=3 {
+        let mut writer = resume(&path, false).expect("nothing else is there");
+        write_until(&mut writer, n_done);
+        drop(writer);
+        let parts = [read(".resume"), read(".partial"), Vec::new()];
+        inputs.push((
+            format!("done-{n_done}"),
+            [&[0], &*parts.join(BORDER)].concat(),
+        ));
+    }
+    let parts = [read(".resume"), Vec::new(), read(".partial")];
+    inputs.push(("named".to_owned(), [&[1], &*parts.join(BORDER)].concat()));
+    for suffix in [".resume", ".partial"] {
+        fs::remove_file(beside(suffix)).expect("it is there");
+    }
+    inputs
+}
+
+/// A file that is to be put right by the undo file behind it, or that was not touched yet.
+fn undo_file(is_marked: bool) -> Vec<u8> {
+    let mut file = sample().build();
+    let opened = gristmill_gguf::File::from_bytes(&file, Path::new("seed.gguf"));
+    let header = file[..opened.expect("it is a good file").data_offset() as usize].to_vec();
+    if is_marked {
+        file[..4].copy_from_slice(b"UNDO");
+    }
+    let mut undo = vec![0; gristmill_fuzz::UNDO_HEAD_BYTES];
+    undo[..8].copy_from_slice(b"GMILLUND");
+    undo[8] = 1;
+    undo.extend(header);
+    seal(&mut undo, &file);
+    [&[1], &*file, BORDER, &*undo].concat()
 }
 
 /// Lists of hashes as `hash`, the reference and `sha256sum` write them.

@@ -1,7 +1,12 @@
-//! What several targets share: a folder of their own, and inputs of several parts.
+//! What several targets, or a target and its seeds, share: a folder of their own, inputs of several parts, and what stands
+//! beside a file whose writing was cut short.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+use gristmill_gguf::{Metadata, Result, ResumableWriter, ShardPlan, TensorPlan, WriteOptions};
+use gristmill_quant::{F32, I8};
+use sha2::{Digest, Sha256};
 
 /// Between the parts of an input.
 pub const BORDER: &[u8] = b"\n%%%\n";
@@ -35,4 +40,59 @@ pub fn parts(mut input: &[u8], n_max: usize) -> Vec<&[u8]> {
     }
     parts.push(input);
     parts
+}
+
+/// The output of the target `resume_journal`: three tensors, the second of which is padded.
+pub fn plan_to_resume(path: &Path) -> Vec<ShardPlan> {
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "llama");
+    let tensors = [("a", 8, F32), ("b", 5, I8), ("c", 16, F32)].map(|(name, n, ty)| TensorPlan {
+        name: name.to_owned(),
+        dims: vec![n],
+        ty,
+    });
+    ShardPlan::single(path, metadata, tensors.to_vec())
+}
+
+/// Opens that output to begin or to continue it; all its tensors are made from the same bytes.
+pub fn resume(path: &Path, force: bool) -> Result<ResumableWriter> {
+    let options = WriteOptions {
+        force,
+        ..WriteOptions::default()
+    };
+    ResumableWriter::open(&plan_to_resume(path), &options, "fuzz", |_, read| {
+        read(b"source");
+    })
+}
+
+/// Writes what is missing of it, up to tensor `end`.
+pub fn write_until(writer: &mut ResumableWriter, end: usize) {
+    for (number, n_bytes) in [32, 5, 64].into_iter().enumerate().take(end) {
+        if number < writer.done().len() {
+            continue;
+        }
+        writer.read(b"source");
+        let data = vec![number as u8 + 1; n_bytes];
+        writer.write(&data).expect("the folder takes files");
+        writer.finish_tensor("note").expect("it is complete");
+    }
+}
+
+/// Bytes of an undo file before the header that it holds.
+pub const UNDO_HEAD_BYTES: usize = 160;
+
+/// Makes an undo file agree with itself and with the file beside it, as whoever wants to do harm can.
+pub fn seal(undo: &mut [u8], file: &[u8]) {
+    let Some((head, header)) = undo.split_at_mut_checked(UNDO_HEAD_BYTES) else {
+        return;
+    };
+    let size = file.len().to_le_bytes();
+    head[16..24].copy_from_slice(&size);
+    head[24..32].copy_from_slice(&header.len().to_le_bytes());
+    head[32..64].copy_from_slice(&Sha256::digest(&*header));
+    // Of the first and of the last bytes of the data, which here are all.
+    let data = file.get(header.len()..).unwrap_or_default();
+    head[96..128].copy_from_slice(&Sha256::digest([data, data].concat()));
+    let seal = Sha256::digest(&head[..128]);
+    head[128..].copy_from_slice(&seal);
 }
