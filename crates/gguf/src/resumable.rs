@@ -152,11 +152,14 @@ impl Shard {
         file && File::open(&self.path).is_ok_and(|mut file| self.heads(&mut file))
     }
 
-    /// Whether a file, which is at its start, begins with the head.
+    /// Whether a file, which is at its start, begins with the head and the zeros behind it.
     fn heads(&self, file: &mut File) -> bool {
-        let mut head = Vec::new();
-        let read = file.take(self.head.len() as u64).read_to_end(&mut head);
-        read.is_ok() && head == self.head
+        let mut found = Vec::new();
+        let n_bytes = self.head.len() as u64 + self.padding;
+        let read = file.take(n_bytes).read_to_end(&mut found);
+        let is_whole = read.is_ok() && found.len() as u64 == n_bytes;
+        let padding = found.strip_prefix(&*self.head);
+        is_whole && padding.is_some_and(|padding| padding.iter().all(|byte| *byte == 0))
     }
 }
 

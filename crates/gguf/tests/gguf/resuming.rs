@@ -193,6 +193,16 @@ fn damage_is_found_and_written_again() {
             0,
             Some((Fault::Head, "its header is damaged")),
         ),
+        (
+            {
+                // Between the header and the data.
+                let mut damaged = whole.clone();
+                damaged[data_start - 33] ^= 1;
+                damaged
+            },
+            0,
+            Some((Fault::Head, "its header is damaged")),
+        ),
     ] {
         std::fs::write(&file, &bytes).expect("it is writable");
         std::fs::write(partial(&plan[0].path, ".resume"), &journal).expect("it is writable");
