@@ -2,18 +2,18 @@
 //!
 //! It is a label for the whole file. What each tensor really is stands in the tensor directory.
 
+use gristmill_quant::TensorType;
+
 /// Added to the number by tools that guessed it from the most frequent type.
 const GUESSED: u32 = 1024;
 
-/// Number, command-line name, and the words that loaders print.
+/// Number, command-line name, and the words that loaders print, where no type has it as its own recipe or other words are
+/// printed than its name.
 static FILE_TYPES: &[(u32, &str, &str)] = &[
     (0, "F32", "all F32"),
-    (1, "F16", "F16"),
     (2, "Q4_0", "Q4_0"),
-    (3, "Q4_1", "Q4_1"),
     (7, "Q8_0", "Q8_0"),
     (8, "Q5_0", "Q5_0"),
-    (9, "Q5_1", "Q5_1"),
     (10, "Q2_K", "Q2_K - Medium"),
     (11, "Q3_K_S", "Q3_K - Small"),
     (12, "Q3_K_M", "Q3_K - Medium"),
@@ -22,7 +22,6 @@ static FILE_TYPES: &[(u32, &str, &str)] = &[
     (15, "Q4_K_M", "Q4_K - Medium"),
     (16, "Q5_K_S", "Q5_K - Small"),
     (17, "Q5_K_M", "Q5_K - Medium"),
-    (18, "Q6_K", "Q6_K"),
     (19, "IQ2_XXS", "IQ2_XXS - 2.0625 bpw"),
     (20, "IQ2_XS", "IQ2_XS - 2.3125 bpw"),
     (21, "Q2_K_S", "Q2_K - Small"),
@@ -36,12 +35,10 @@ static FILE_TYPES: &[(u32, &str, &str)] = &[
     (29, "IQ2_M", "IQ2_M - 2.7 bpw"),
     (30, "IQ4_XS", "IQ4_XS - 4.25 bpw"),
     (31, "IQ1_M", "IQ1_M - 1.75 bpw"),
-    (32, "BF16", "BF16"),
     (36, "TQ1_0", "TQ1_0 - 1.69 bpw ternary"),
     (37, "TQ2_0", "TQ2_0 - 2.06 bpw ternary"),
     (38, "MXFP4_MOE", "MXFP4 MoE"),
     (39, "NVFP4", "NVFP4"),
-    (40, "Q1_0", "Q1_0"),
     (41, "Q2_0", "Q2_0"),
 ];
 
@@ -62,7 +59,13 @@ impl FileType {
     /// The recipe with this number.
     pub fn from_id(id: u32) -> FileType {
         let guessed = id & GUESSED != 0;
-        let entry = FILE_TYPES.iter().find(|entry| entry.0 == id & !GUESSED);
+        let number = id & !GUESSED;
+        let listed = FILE_TYPES.iter().find(|entry| entry.0 == number).copied();
+        let own = |ty: TensorType| {
+            let recipe = ty.policy().recipe.filter(|own| own.file_type == number)?;
+            Some((number, recipe.name, recipe.name))
+        };
+        let entry = listed.or_else(|| TensorType::all().find_map(own));
         FileType {
             id,
             name: entry.map(|entry| entry.1),

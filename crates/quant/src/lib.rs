@@ -17,6 +17,7 @@ mod levels;
 mod nearest_point;
 mod nonlinear;
 mod odd_scales;
+mod policy;
 mod positive_search;
 mod registry;
 mod search;
@@ -33,12 +34,9 @@ pub mod encoding {
 
 pub use error::QuantError;
 pub use half_float::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+pub use policy::{BySize, OwnRecipe, Policy, Readers};
 pub use registry::{Format, TensorType};
-pub use types::{
-    BF16, F16, F32, F64, I8, I16, I32, I64, IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS,
-    IQ4_NL, IQ4_XS, MXFP4, NVFP4, Q1_0, Q2_0, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K,
-    Q8_0, Q8_1, Q8_K, TQ1_0, TQ2_0,
-};
+pub use types::constants::*;
 
 /// Elements of a super-block: the block of all `_K`, `IQ` (but `IQ4_NL`) and `TQ` types.
 pub const SUPER_BLOCK: usize = 256;

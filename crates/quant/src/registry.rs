@@ -1,11 +1,12 @@
-//! The tensor types: one [`Format`] each, in alphabetical order.
+//! The tensor types: one [`Format`] each.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use crate::codec::{Codec, EncodeRows};
 use crate::error::QuantError;
-use crate::types;
+use crate::policy::Policy;
+use crate::types::FORMATS;
 
 /// `(start, width, count)`: `count` numbers of `width` bytes each, from byte `start` of a block.
 pub(crate) type WideField = (usize, usize, usize);
@@ -27,6 +28,8 @@ pub struct Format {
     pub(crate) quantized: bool,
     /// The layout that activations take in a dot product with this type.
     pub(crate) activation: Option<TensorType>,
+    /// What quantization of a whole model makes of the type.
+    pub(crate) policy: Policy,
     /// Absent where only the size is known.
     pub(crate) codec: Option<Codec>,
 }
@@ -36,45 +39,6 @@ pub struct Format {
 /// Compares and hashes by id; prints as ggml's lower-case name (`q4_K`).
 #[derive(Clone, Copy)]
 pub struct TensorType(pub(crate) &'static Format);
-
-/// Alphabetical. To add a type: one file in `types/`, one line here and one in `types/mod.rs`.
-static FORMATS: &[TensorType] = &[
-    types::BF16,
-    types::F16,
-    types::F32,
-    types::F64,
-    types::I16,
-    types::I32,
-    types::I64,
-    types::I8,
-    types::IQ1_M,
-    types::IQ1_S,
-    types::IQ2_S,
-    types::IQ2_XS,
-    types::IQ2_XXS,
-    types::IQ3_S,
-    types::IQ3_XXS,
-    types::IQ4_NL,
-    types::IQ4_XS,
-    types::MXFP4,
-    types::NVFP4,
-    types::Q1_0,
-    types::Q2_0,
-    types::Q2_K,
-    types::Q3_K,
-    types::Q4_0,
-    types::Q4_1,
-    types::Q4_K,
-    types::Q5_0,
-    types::Q5_1,
-    types::Q5_K,
-    types::Q6_K,
-    types::Q8_0,
-    types::Q8_1,
-    types::Q8_K,
-    types::TQ1_0,
-    types::TQ2_0,
-];
 
 /// Ids that once named a type, with what to do about a file that holds one.
 static REMOVED: &[(u32, &str, &str)] = &[
@@ -239,6 +203,11 @@ impl TensorType {
     /// The layout that activations take in a dot product with this type.
     pub const fn activation(self) -> Option<TensorType> {
         self.0.activation
+    }
+
+    /// What quantization of a whole model makes of the type.
+    pub const fn policy(self) -> &'static Policy {
+        &self.0.policy
     }
 
     /// Decodes whole blocks into f32 values.
@@ -420,14 +389,13 @@ mod tests {
             .map(|ty| ty.name().to_ascii_lowercase())
             .collect();
         assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
-        assert_eq!(names.len(), 35); // ids 0..43 less eight withdrawn ones
         for id in 0..43 {
             assert!(
                 TensorType::from_id(id).is_some() != TensorType::removed(id).is_some(),
                 "id {id}"
             );
         }
-        assert_eq!(TensorType::from_id(43), None);
+        assert_eq!(TensorType::from_id(u32::MAX), None);
     }
 
     #[test]
@@ -436,6 +404,6 @@ mod tests {
             assert_eq!(TensorType::from_name(&ty.name().to_uppercase()), Some(ty));
             assert_eq!(TensorType::from_id(ty.id()), Some(ty));
         }
-        assert_eq!(format!("{:>6}", types::Q4_K), "  q4_K");
+        assert_eq!(format!("{:>6}", crate::Q4_K), "  q4_K");
     }
 }

@@ -113,8 +113,7 @@ fn cpu(n_threads: usize) -> Arc<dyn Backend> {
 
 #[test]
 fn every_type_takes_part() {
-    // Eight matrices in each of four layers.
-    assert!((13..=32).contains(&matrix_types().len()));
+    assert!(matrix_types().len() >= 28);
     assert!(PAGE_TABLE.iter().all(|&page| page < N_PAGES as i32));
 }
 

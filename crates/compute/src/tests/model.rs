@@ -105,7 +105,9 @@ impl Model {
             )
             .expect("small")
         };
-        let layers = (0..N_LAYER).map(|index| {
+        // Eight matrices to a layer, so that every type has one.
+        let n_layers = types.len().div_ceil(8).max(N_LAYER);
+        let layers = (0..n_layers).map(|index| {
             let device = device_of(index);
             let random = &mut random;
             let kv_type = cache_types[index % cache_types.len()];
@@ -177,7 +179,7 @@ impl Model {
         let gemma = self.family == Family::Gemma;
         let normed = self.norm(g, layer, &layer.attn_norm, x);
         let mut attended = self.attention(g, index, layer, normed);
-        if index == N_LAYER - 1 {
+        if index == self.layers.len() - 1 {
             attended = g.select_outputs(attended);
             x = g.select_outputs(x);
         }

@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Dot, Encode};
 use crate::half_float::{bf16_to_f32, f32_to_bf16};
 use crate::lanes::Lanes;
+use crate::policy::{BySize, OwnRecipe, Policy};
 use crate::registry::{Format, TensorType};
 
 /// One element in two bytes, low byte first.
@@ -25,6 +26,15 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: false,
     activation: Some(TensorType(&FORMAT)),
+    policy: Policy {
+        by_size: BySize::AnyRows,
+        recipe: Some(OwnRecipe {
+            file_type: 32,
+            name: "BF16",
+            help: "16 bits with the range of F32",
+        }),
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockBf16>()
             .with_encode::<BlockBf16>()

@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Dot, Encode};
 use crate::half_float::{f16_to_f32, f32_to_f16};
 use crate::lanes::Lanes;
+use crate::policy::{OwnRecipe, Policy};
 use crate::registry::{Format, TensorType};
 
 /// One element in two bytes, low byte first.
@@ -25,6 +26,15 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: false,
     activation: Some(TensorType(&FORMAT)),
+    // Not open to a choice by size: whether it holds every value only the whole tensor tells.
+    policy: Policy {
+        recipe: Some(OwnRecipe {
+            file_type: 1,
+            name: "F16",
+            help: "16 bits: largest magnitude 65504",
+        }),
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockF16>()
             .with_encode::<BlockF16>()

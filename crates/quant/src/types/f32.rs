@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::codec::{Block, Codec, Dot, Encode};
 use crate::lanes::Lanes;
+use crate::policy::{OwnRecipe, Policy};
 use crate::registry::{Format, TensorType};
 
 /// One element in four bytes, low byte first.
@@ -24,6 +25,14 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 4, 1)],
     quantized: false,
     activation: Some(TensorType(&FORMAT)),
+    policy: Policy {
+        recipe: Some(OwnRecipe {
+            file_type: 0,
+            name: "F32",
+            help: "32 bits",
+        }),
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockF32>()
             .with_encode::<BlockF32>()

@@ -1,5 +1,6 @@
 //! 8-bit signed integers: data that a model file may carry, never computed with.
 
+use crate::policy::Policy;
 use crate::registry::{Format, TensorType};
 
 /// 8-bit signed integers, low byte first.
@@ -13,5 +14,6 @@ static FORMAT: Format = Format {
     wide_fields: &[],
     quantized: false,
     activation: None,
+    policy: Policy::NONE,
     codec: None,
 };

@@ -10,13 +10,14 @@ use crate::grid_search::{importance_weights, odd_levels};
 use crate::half_float::Half;
 use crate::lanes::{LANES, Lanes, map_lanes};
 use crate::odd_scales::nibble;
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::super_block::sum_of_squares;
 use crate::ternary_search::{
     Best, Cut, ascending, decode_group, dot_group, largest, put_on_grid, values,
 };
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{IQ4_NL, Q8_K};
 
 /// 256 elements in 56 bytes.
 ///
@@ -51,6 +52,12 @@ static FORMAT: Format = Format {
     wide_fields: &[(48, 2, 4)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(IQ4_NL),
+        coarse: true,
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockIq1M>()
             .with_encode::<BlockIq1M>()

@@ -8,13 +8,14 @@ use crate::codec::{Block, Codec, Dot, Encode, encode_weighted_row};
 use crate::grid_search::{importance_weights, odd_levels};
 use crate::half_float::Half;
 use crate::lanes::{LANES, Lanes, map_lanes};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::super_block::sum_of_squares;
 use crate::ternary_search::{
     Best, Cut, SHIFT, ascending, decode_group, dot_group, largest, put_on_grid, values,
 };
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{IQ4_NL, Q8_K};
 
 /// 256 elements in 50 bytes.
 ///
@@ -49,6 +50,12 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1), (34, 2, 8)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(IQ4_NL),
+        coarse: true,
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockIq1S>()
             .with_weighted_encode::<BlockIq1S>()

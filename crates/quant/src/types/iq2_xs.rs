@@ -8,13 +8,14 @@ use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_level
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::odd_scales::{self, OddScales, nibble};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::ZERO_MAGNITUDE;
 use crate::signs::even_signs;
 use crate::super_block::sum_of_squares;
-use crate::types::Q8_K;
 use crate::types::iq2_xxs::signed_values;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{IQ4_NL, Q8_K};
 
 /// 256 elements in 74 bytes.
 ///
@@ -48,6 +49,12 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1), (2, 2, 32)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(IQ4_NL),
+        coarse: true,
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockIq2Xs>()
             .with_weighted_encode::<BlockIq2Xs>()

@@ -8,12 +8,13 @@ use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_level
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::odd_scales::{self, OddScales, signed};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::ZERO_MAGNITUDE;
 use crate::signs::even_signs;
 use crate::super_block::sum_of_squares;
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{IQ4_NL, Q8_K};
 
 /// 256 elements in 66 bytes.
 ///
@@ -56,6 +57,12 @@ static FORMAT: Format = Format {
     ],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(IQ4_NL),
+        coarse: true,
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockIq2Xxs>()
             .with_weighted_encode::<BlockIq2Xxs>()

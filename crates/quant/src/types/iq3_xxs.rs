@@ -8,10 +8,11 @@ use crate::grid_search::{GridSearch, Range, Refit, odd_levels, square_weights};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::odd_scales::{self, OddScales, signed};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::signs::even_signs;
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{IQ4_NL, Q8_K};
 
 /// 256 elements in 98 bytes.
 ///
@@ -43,6 +44,12 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1), (66, 4, 8)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(IQ4_NL),
+        coarse: true,
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockIq3Xxs>()
             .with_encode::<BlockIq3Xxs>()

@@ -7,6 +7,7 @@ use crate::half_float::Half;
 use crate::lanes::{LANES, Lanes, sum, transpose, untranspose};
 use crate::levels::pack_nibbles;
 use crate::nonlinear::{dot_levels, fit_levels, level_indices, unpack_levels};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_0;
 use crate::types::q8_0::BlockQ8_0;
@@ -41,6 +42,10 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_0),
+    policy: Policy {
+        by_size: BySize::ShortRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockIq4Nl>()
             .with_encode::<BlockIq4Nl>()

@@ -7,10 +7,11 @@ use crate::half_float::Half;
 use crate::lanes::{Lanes, transpose, untranspose};
 use crate::levels::{largest_signed, nearest, pack_nibbles, reciprocal};
 use crate::nonlinear::{dot_levels, fit_levels, level_indices, unpack_levels};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::super_block::{importance_weights, sum_of_squares};
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{IQ4_NL, Q8_K};
 
 /// 256 elements in 136 bytes.
 ///
@@ -46,6 +47,11 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 2)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(IQ4_NL),
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockIq4Xs>()
             .with_encode::<BlockIq4Xs>()

@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::lanes::Lanes;
 use crate::levels::{largest_magnitude, pack_nibbles, truncate, unpack_nibbles};
+use crate::policy::{Policy, Readers};
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_0;
 use crate::types::q8_0::BlockQ8_0;
@@ -40,6 +41,10 @@ static FORMAT: Format = Format {
     wide_fields: &[],
     quantized: true,
     activation: Some(Q8_0),
+    policy: Policy {
+        readers: Readers::Newest,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockMxfp4>()
             .with_encode::<BlockMxfp4>()

@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::lanes::Lanes;
 use crate::levels::largest_magnitude;
+use crate::policy::{Policy, Readers};
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_0;
 use crate::types::mxfp4::{E2M1_DOUBLED, e2m1_codes};
@@ -41,6 +42,10 @@ static FORMAT: Format = Format {
     wide_fields: &[],
     quantized: true,
     activation: Some(Q8_0),
+    policy: Policy {
+        readers: Readers::Newest,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockNvfp4>()
             .with_encode::<BlockNvfp4>()

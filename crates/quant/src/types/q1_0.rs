@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
+use crate::policy::{OwnRecipe, Policy, Readers};
 use crate::registry::{Format, TensorType};
 use crate::types::Q8_0;
 use crate::types::q8_0::BlockQ8_0;
@@ -39,6 +40,15 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_0),
+    policy: Policy {
+        readers: Readers::Newest,
+        recipe: Some(OwnRecipe {
+            file_type: 40,
+            name: "Q1_0",
+            help: "1.1 bits: signs only, for models trained that way",
+        }),
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ1_0>()
             .with_encode::<BlockQ1_0>()

@@ -6,9 +6,10 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_levels};
 use crate::levels::{largest_magnitude, reciprocal, round_away};
+use crate::policy::{Policy, Readers};
 use crate::registry::{Format, TensorType};
-use crate::types::Q8_0;
 use crate::types::q8_0::BlockQ8_0;
+use crate::types::{Q4_0, Q8_0};
 
 /// 64 elements in 18 bytes.
 ///
@@ -40,6 +41,11 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_0),
+    policy: Policy {
+        fallback: Some(Q4_0),
+        readers: Readers::Newest,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ2_0>()
             .with_encode::<BlockQ2_0>()

@@ -6,13 +6,14 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_lanes, sum, transpose, untranspose};
 use crate::levels::nearest;
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::{AffineSearch, fit_affine, fit_positive};
 use crate::super_block::{
     affine_levels_again, importance_weights, pack_two_bits, sum_of_squares, unpack_two_bits,
 };
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{Q4_0, Q8_K};
 
 /// 256 elements in 84 bytes.
 ///
@@ -50,6 +51,11 @@ static FORMAT: Format = Format {
     wide_fields: &[(80, 2, 2)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(Q4_0),
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ2K>()
             .with_encode::<BlockQ2K>()

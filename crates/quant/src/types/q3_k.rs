@@ -6,14 +6,15 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, sum, transpose, untranspose};
 use crate::levels::{largest_signed, nearest};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::{fit_by_descent, fit_symmetric};
 use crate::super_block::{
     importance_weights, pack_bit_planes, pack_two_bits, sum_of_squares, symmetric_levels_again,
     unpack_two_bits,
 };
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{Q4_0, Q8_K};
 
 /// 256 elements in 110 bytes.
 ///
@@ -53,6 +54,11 @@ static FORMAT: Format = Format {
     wide_fields: &[(108, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(Q4_0),
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ3K>()
             .with_encode::<BlockQ3K>()

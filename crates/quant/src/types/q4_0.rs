@@ -6,6 +6,7 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::levels::{pack_nibbles, symmetric_levels, unpack_nibbles};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::fit_row_symmetric;
 use crate::types::Q8_0;
@@ -41,6 +42,10 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(Q8_0),
+    policy: Policy {
+        by_size: BySize::ShortRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ4_0>()
             .with_encode::<BlockQ4_0>()

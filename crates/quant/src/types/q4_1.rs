@@ -6,6 +6,7 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::levels::{affine_levels, pack_nibbles, unpack_nibbles};
+use crate::policy::{BySize, OwnRecipe, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::fit_row_affine;
 use crate::types::Q8_1;
@@ -43,6 +44,15 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 2)],
     quantized: true,
     activation: Some(Q8_1),
+    policy: Policy {
+        by_size: BySize::ShortRows,
+        recipe: Some(OwnRecipe {
+            file_type: 3,
+            name: "Q4_1",
+            help: "5 bits: Q4_0 with a minimum per block",
+        }),
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ4_1>()
             .with_encode::<BlockQ4_1>()

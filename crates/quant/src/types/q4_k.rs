@@ -5,13 +5,14 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Dot, Encode};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::AffineSearch;
 use crate::super_block::{
     decode_affine, dot_affine, encode_affine, pack_nibble_pairs, unpack_nibble_pairs,
 };
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{Q5_0, Q8_K};
 
 /// 256 elements in 144 bytes.
 ///
@@ -49,6 +50,11 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 2)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(Q5_0),
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ4K>()
             .with_encode::<BlockQ4K>()

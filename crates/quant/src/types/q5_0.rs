@@ -6,6 +6,7 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::levels::{pack_fifth_bits, pack_nibbles, symmetric_levels, unpack_five_bits};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::fit_row_symmetric;
 use crate::types::Q8_0;
@@ -44,6 +45,10 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1), (2, 4, 1)],
     quantized: true,
     activation: Some(Q8_0),
+    policy: Policy {
+        by_size: BySize::ShortRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ5_0>()
             .with_encode::<BlockQ5_0>()

@@ -6,6 +6,7 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::levels::{affine_levels, pack_fifth_bits, pack_nibbles, unpack_five_bits};
+use crate::policy::{BySize, OwnRecipe, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::fit_row_affine;
 use crate::types::Q8_1;
@@ -46,6 +47,15 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 2), (4, 4, 1)],
     quantized: true,
     activation: Some(Q8_1),
+    policy: Policy {
+        by_size: BySize::ShortRows,
+        recipe: Some(OwnRecipe {
+            file_type: 9,
+            name: "Q5_1",
+            help: "6 bits: Q5_0 with a minimum per block",
+        }),
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ5_1>()
             .with_encode::<BlockQ5_1>()

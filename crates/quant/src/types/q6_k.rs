@@ -6,11 +6,12 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_lanes, transpose, untranspose};
 use crate::levels::{largest_signed, nearest};
+use crate::policy::{BySize, OwnRecipe, Policy};
 use crate::registry::{Format, TensorType};
 use crate::search::{ZERO_MAGNITUDE, fit_symmetric};
 use crate::super_block::symmetric_levels_again;
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{Q8_0, Q8_K};
 
 /// 256 elements in 210 bytes.
 ///
@@ -50,6 +51,16 @@ static FORMAT: Format = Format {
     wide_fields: &[(208, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(Q8_0),
+        by_size: BySize::AnyRows,
+        recipe: Some(OwnRecipe {
+            file_type: 18,
+            name: "Q6_K",
+            help: "6.6 bits: hardly any loss",
+        }),
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ6K>()
             .with_encode::<BlockQ6K>()

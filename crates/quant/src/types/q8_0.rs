@@ -6,6 +6,7 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_levels};
 use crate::levels::{largest_magnitude, reciprocal, round_away};
+use crate::policy::{BySize, Policy};
 use crate::registry::{Format, TensorType};
 
 /// 32 elements in 34 bytes.
@@ -38,6 +39,10 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 1)],
     quantized: true,
     activation: Some(TensorType(&FORMAT)),
+    policy: Policy {
+        by_size: BySize::AnyRows,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockQ8_0>()
             .with_encode::<BlockQ8_0>()

@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Encode};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
+use crate::policy::Policy;
 use crate::registry::{Format, TensorType};
 use crate::types::q8_0::byte_levels;
 
@@ -40,6 +41,7 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 2, 2)],
     quantized: true,
     activation: None,
+    policy: Policy::NONE,
     codec: Some(Codec::of::<BlockQ8_1>().with_encode::<BlockQ8_1>()),
 };
 

@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Encode};
 use crate::lanes::Lanes;
 use crate::levels::{largest_signed, nearest};
+use crate::policy::Policy;
 use crate::registry::{Format, TensorType};
 
 /// 256 elements in 292 bytes.
@@ -39,6 +40,7 @@ static FORMAT: Format = Format {
     wide_fields: &[(0, 4, 1), (260, 2, 16)],
     quantized: true,
     activation: None,
+    policy: Policy::NONE,
     codec: Some(Codec::of::<BlockQ8K>().with_encode::<BlockQ8K>()),
 };
 

@@ -6,9 +6,10 @@ use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_levels};
 use crate::levels::{largest_magnitude, reciprocal, round_away};
+use crate::policy::{Policy, Readers};
 use crate::registry::{Format, TensorType};
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
+use crate::types::{Q4_0, Q8_K};
 
 /// 256 elements in 54 bytes.
 ///
@@ -43,6 +44,11 @@ static FORMAT: Format = Format {
     wide_fields: &[(52, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(Q4_0),
+        readers: Readers::Newest,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockTq1_0>()
             .with_encode::<BlockTq1_0>()

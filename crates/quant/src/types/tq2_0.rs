@@ -5,11 +5,12 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
+use crate::policy::{Policy, Readers};
 use crate::registry::{Format, TensorType};
 use crate::super_block::{pack_two_bits, unpack_two_bits};
-use crate::types::Q8_K;
 use crate::types::q8_k::BlockQ8K;
 use crate::types::tq1_0::ternary_digits;
+use crate::types::{Q4_0, Q8_K};
 
 /// 256 elements in 66 bytes.
 ///
@@ -41,6 +42,11 @@ static FORMAT: Format = Format {
     wide_fields: &[(64, 2, 1)],
     quantized: true,
     activation: Some(Q8_K),
+    policy: Policy {
+        fallback: Some(Q4_0),
+        readers: Readers::Newest,
+        ..Policy::NONE
+    },
     codec: Some(
         Codec::of::<BlockTq2_0>()
             .with_encode::<BlockTq2_0>()
