@@ -143,9 +143,10 @@ impl<'a> Part<'a> {
             out.len(),
             n_rows.saturating_mul(activations.n_columns),
         )?;
-        let kernel = kernels.products.iter().find(|kernel| kernel.ty == ty);
         let (run, row_step): (fn(&Product<'_>, &mut RowTile<'_>), _) =
-            kernel.map_or((plain::product, 1), |kernel| (kernel.run, kernel.row_step));
+            kernels.of(ty).map_or((plain::product, 1), |kernels| {
+                (kernels.product, kernels.row_step)
+            });
         let product = Product {
             ty,
             weights,

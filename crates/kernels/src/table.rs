@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use gristmill_quant::TensorType;
+use gristmill_quant::encoding::EncodeRows;
 
 use crate::activations::{ActivationGroup, Activations};
 use crate::attention::AttentionKernels;
@@ -15,31 +16,39 @@ use crate::{Isa, isa, plain};
 pub(crate) struct Kernels {
     #[cfg(test)]
     pub isa: Isa,
-    /// Products by weight type; a type without an entry takes the plain kernel.
-    pub products: &'static [ProductKernel],
+    /// A type without an entry takes the plain kernels.
+    pub types: &'static [TypeKernels],
     /// Rounds activations to 8 bits: `x` holds [`GROUP`](crate::activations::GROUP) elements per group.
     pub quantize: fn(x: &[f32], groups: &mut [ActivationGroup]),
-    /// Encoders by type; a type without an entry takes the plain one.
-    pub encoders: &'static [EncodeKernel],
     pub vector: VectorKernels,
     pub attention: AttentionKernels,
 }
 
-/// The product kernel of one weight type.
-pub(crate) struct ProductKernel {
+/// The kernels of one type.
+pub(crate) struct TypeKernels {
     pub ty: TensorType,
     /// Writes the rows and columns of the tile.
-    pub run: fn(&Product<'_>, &mut RowTile<'_>),
-    /// Rows that the kernel handles together: chunks are cut at multiples.
+    pub product: fn(&Product<'_>, &mut RowTile<'_>),
+    /// Rows that the product handles together: chunks are cut at multiples.
     pub row_step: usize,
+    /// Encodes whole rows: `(x, row_len, importance of one row, out)`, of lengths that were checked. The bytes are those of
+    /// the plain encoder, which does the work where there is none.
+    pub encode: Option<EncodeRows>,
 }
 
-/// The encoder of one type.
-pub(crate) struct EncodeKernel {
-    pub ty: TensorType,
-    /// Encodes whole rows: `(x, row_len, importance of one row, out)`, of lengths that were checked. The bytes are those of
-    /// the plain encoder.
-    pub run: gristmill_quant::encoding::EncodeRows,
+impl TypeKernels {
+    /// With an encoder.
+    pub const fn with_encoder(mut self, encode: EncodeRows) -> Self {
+        self.encode = Some(encode);
+        self
+    }
+}
+
+impl Kernels {
+    /// The kernels of a type.
+    pub fn of(&self, ty: TensorType) -> Option<&'static TypeKernels> {
+        self.types.iter().find(|kernels| kernels.ty == ty)
+    }
 }
 
 /// Weights and activations of one product. The lengths fit: `weights` holds rows of `row_bytes` bytes and
@@ -69,11 +78,7 @@ impl Product<'_> {
 pub fn isas_with_product(ty: TensorType) -> Vec<&'static str> {
     let mut isas = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    if crate::avx2::KERNELS
-        .products
-        .iter()
-        .any(|kernel| kernel.ty == ty)
-    {
+    if crate::avx2::KERNELS.of(ty).is_some() {
         isas.push(Isa::Avx2.name());
     }
     isas

@@ -199,8 +199,8 @@ pub fn encode_rows(
     out: &mut [u8],
 ) -> Result<(), KernelError> {
     ty.check_encode(x, row_len, importance, out)?;
-    match kernels().encoders.iter().find(|kernel| kernel.ty == ty) {
-        Some(kernel) => (kernel.run)(x, row_len, importance, out),
+    match kernels().of(ty).and_then(|kernels| kernels.encode) {
+        Some(encode) => encode(x, row_len, importance, out),
         None => ty.encode(x, row_len, importance, out)?,
     }
     Ok(())

@@ -2,10 +2,11 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::float::{self, FloatWeights};
 
-pub(super) const PRODUCT: ProductKernel = float::kernel::<Weights>(gristmill_quant::BF16);
+pub(super) const KERNELS: TypeKernels = float::kernels::<Weights>(gristmill_quant::BF16)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockBf16>);
 
 struct Weights;
 

@@ -5,56 +5,21 @@
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, Div, Mul, Neg, Sub};
 
-use gristmill_quant::block::*;
-use gristmill_quant::encoding::{LANES, Lanes, LevelTable, encode_rows};
+use gristmill_quant::encoding::{Encode, LANES, Lanes, LevelTable, encode_rows};
 
-use crate::table::EncodeKernel;
-
-macro_rules! encoders {
-    ($($name:ident: $ty:ident, $block:ident;)*) => {
-        /// One encoder per type.
-        pub(super) const KERNELS: &[EncodeKernel] =
-            &[$(EncodeKernel { ty: gristmill_quant::$ty, run: $name }),*];
-
-        $(fn $name(x: &[f32], row_len: usize, importance: Option<&[f32]>, out: &mut [u8]) {
-            #[target_feature(enable = "avx2")]
-            fn encode(x: &[f32], row_len: usize, importance: Option<&[f32]>, out: &mut [u8]) {
-                encode_rows::<F32x8, $block>(x, row_len, importance, out);
-            }
-            // SAFETY: this table is in use only where the CPU has AVX2.
-            unsafe { encode(x, row_len, importance, out) }
-        })*
-    };
-}
-
-encoders! {
-    bf16: BF16, BlockBf16;
-    f16: F16, BlockF16;
-    iq1_m: IQ1_M, BlockIq1M;
-    iq1_s: IQ1_S, BlockIq1S;
-    iq2_s: IQ2_S, BlockIq2S;
-    iq2_xs: IQ2_XS, BlockIq2Xs;
-    iq2_xxs: IQ2_XXS, BlockIq2Xxs;
-    iq3_s: IQ3_S, BlockIq3S;
-    iq3_xxs: IQ3_XXS, BlockIq3Xxs;
-    iq4_nl: IQ4_NL, BlockIq4Nl;
-    iq4_xs: IQ4_XS, BlockIq4Xs;
-    mxfp4: MXFP4, BlockMxfp4;
-    nvfp4: NVFP4, BlockNvfp4;
-    q1_0: Q1_0, BlockQ1_0;
-    q2_0: Q2_0, BlockQ2_0;
-    q2_k: Q2_K, BlockQ2K;
-    q3_k: Q3_K, BlockQ3K;
-    q4_0: Q4_0, BlockQ4_0;
-    q4_1: Q4_1, BlockQ4_1;
-    q4_k: Q4_K, BlockQ4K;
-    q5_0: Q5_0, BlockQ5_0;
-    q5_1: Q5_1, BlockQ5_1;
-    q5_k: Q5_K, BlockQ5K;
-    q6_k: Q6_K, BlockQ6K;
-    q8_0: Q8_0, BlockQ8_0;
-    tq1_0: TQ1_0, BlockTq1_0;
-    tq2_0: TQ2_0, BlockTq2_0;
+/// The encoder of a type: its search on the registers of this instruction set.
+pub(super) fn rows<B: Encode>(
+    x: &[f32],
+    row_len: usize,
+    importance: Option<&[f32]>,
+    out: &mut [u8],
+) {
+    #[target_feature(enable = "avx2")]
+    fn inner<B: Encode>(x: &[f32], row_len: usize, importance: Option<&[f32]>, out: &mut [u8]) {
+        encode_rows::<F32x8, B>(x, row_len, importance, out);
+    }
+    // SAFETY: the table that holds this encoder is in use only where the CPU has AVX2.
+    unsafe { inner::<B>(x, row_len, importance, out) }
 }
 
 /// Eight floats in a register. Values of this type exist only inside the encoders above, hence only where the CPU

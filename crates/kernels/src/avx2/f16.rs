@@ -2,11 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::float::{self, FloatWeights};
 use crate::x86::lanes::load_f16;
 
-pub(super) const PRODUCT: ProductKernel = float::kernel::<Weights>(gristmill_quant::F16);
+pub(super) const KERNELS: TypeKernels = float::kernels::<Weights>(gristmill_quant::F16)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockF16>);
 
 struct Weights;
 

@@ -1,6 +1,6 @@
 //! F32 weights.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::float;
 
-pub(super) const PRODUCT: ProductKernel = float::kernel::<float::Single>(gristmill_quant::F32);
+pub(super) const KERNELS: TypeKernels = float::kernels::<float::Single>(gristmill_quant::F32);

@@ -4,12 +4,13 @@ use std::array::from_fn;
 
 use gristmill_quant::block::{BlockIq1M, Half, IQ1_POINTS};
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::grid::{GridBlock, GridRows, Part, set_half_scales};
 use crate::x86::panel::{self, Fine};
 
-pub(super) const PRODUCT: ProductKernel =
-    panel::kernel::<GridRows<BlockIq1M>>(gristmill_quant::IQ1_M);
+pub(super) const KERNELS: TypeKernels =
+    panel::kernels::<GridRows<BlockIq1M>>(gristmill_quant::IQ1_M)
+        .with_encoder(super::encode::rows::<BlockIq1M>);
 
 /// Moves eight elements up by an eighth; without, they are as much below the grid.
 const UP: u64 = 0x0202_0202_0202_0202;

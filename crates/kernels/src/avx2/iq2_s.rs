@@ -4,12 +4,13 @@ use std::array::from_fn;
 
 use gristmill_quant::block::{BlockIq2S, IQ2_S_POINTS};
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::grid::{GridBlock, GridRows, Part, negative, set_odd_scales};
 use crate::x86::panel::{self, Fine};
 
-pub(super) const PRODUCT: ProductKernel =
-    panel::kernel::<GridRows<BlockIq2S>>(gristmill_quant::IQ2_S);
+pub(super) const KERNELS: TypeKernels =
+    panel::kernels::<GridRows<BlockIq2S>>(gristmill_quant::IQ2_S)
+        .with_encoder(super::encode::rows::<BlockIq2S>);
 
 impl GridBlock for BlockIq2S {
     type Group = Fine<1, false>;

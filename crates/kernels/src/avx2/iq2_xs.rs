@@ -4,12 +4,13 @@ use std::array::from_fn;
 
 use gristmill_quant::block::{BlockIq2Xs, IQ2_XS_POINTS};
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::grid::{GridBlock, GridRows, Part, even_negative, set_odd_scales};
 use crate::x86::panel::{self, Fine};
 
-pub(super) const PRODUCT: ProductKernel =
-    panel::kernel::<GridRows<BlockIq2Xs>>(gristmill_quant::IQ2_XS);
+pub(super) const KERNELS: TypeKernels =
+    panel::kernels::<GridRows<BlockIq2Xs>>(gristmill_quant::IQ2_XS)
+        .with_encoder(super::encode::rows::<BlockIq2Xs>);
 
 impl GridBlock for BlockIq2Xs {
     type Group = Fine<1, false>;

@@ -4,12 +4,13 @@ use std::array::from_fn;
 
 use gristmill_quant::block::{BlockIq2Xxs, IQ2_XXS_POINTS};
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::grid::{GridBlock, GridRows, Part, even_negative};
 use crate::x86::panel::{self, Coarse};
 
-pub(super) const PRODUCT: ProductKernel =
-    panel::kernel::<GridRows<BlockIq2Xxs>>(gristmill_quant::IQ2_XXS);
+pub(super) const KERNELS: TypeKernels =
+    panel::kernels::<GridRows<BlockIq2Xxs>>(gristmill_quant::IQ2_XXS)
+        .with_encoder(super::encode::rows::<BlockIq2Xxs>);
 
 impl GridBlock for BlockIq2Xxs {
     type Group = Coarse<1, 43, false>;

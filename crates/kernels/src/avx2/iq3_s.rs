@@ -4,12 +4,13 @@ use std::array::from_fn;
 
 use gristmill_quant::block::{BlockIq3S, IQ3_S_POINTS};
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::grid::{GridBlock, GridRows, Part, negative};
 use crate::x86::panel::{self, Coarse};
 
-pub(super) const PRODUCT: ProductKernel =
-    panel::kernel::<GridRows<BlockIq3S>>(gristmill_quant::IQ3_S);
+pub(super) const KERNELS: TypeKernels =
+    panel::kernels::<GridRows<BlockIq3S>>(gristmill_quant::IQ3_S)
+        .with_encoder(super::encode::rows::<BlockIq3S>);
 
 impl GridBlock for BlockIq3S {
     type Group = Coarse<4, 15, false>;

@@ -4,12 +4,13 @@ use std::array::from_fn;
 
 use gristmill_quant::block::{BlockIq3Xxs, IQ3_XXS_POINTS};
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::grid::{GridBlock, GridRows, Part, even_negative};
 use crate::x86::panel::{self, Coarse};
 
-pub(super) const PRODUCT: ProductKernel =
-    panel::kernel::<GridRows<BlockIq3Xxs>>(gristmill_quant::IQ3_XXS);
+pub(super) const KERNELS: TypeKernels =
+    panel::kernels::<GridRows<BlockIq3Xxs>>(gristmill_quant::IQ3_XXS)
+        .with_encoder(super::encode::rows::<BlockIq3Xxs>);
 
 impl GridBlock for BlockIq3Xxs {
     type Group = Coarse<1, 62, false>;

@@ -1,10 +1,11 @@
 //! IQ4_NL: see `gristmill_quant::block::BlockIq4Nl` for the layout.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Bytes, Unpack};
 use crate::x86::unpack::{half_floats, nonlinear_codes, store_floats, transpose};
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::IQ4_NL);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::IQ4_NL)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockIq4Nl>);
 
 /// Eight rows of blocks.
 struct Rows;

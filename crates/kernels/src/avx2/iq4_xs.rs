@@ -2,11 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Bytes, Unpack};
 use crate::x86::unpack::{half_float_pairs, nonlinear_codes, shift, store_floats, transpose};
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::IQ4_XS);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::IQ4_XS)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockIq4Xs>);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -2,11 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{E2M1_OFFSET, bytes, e2m1_codes, store_codes, store_floats, transpose};
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::MXFP4);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::MXFP4)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockMxfp4>);
 
 /// Eight rows of blocks.
 struct Rows;

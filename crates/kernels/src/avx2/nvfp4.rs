@@ -2,13 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Halves, Unpack};
 use crate::x86::unpack::{
     E2M1_OFFSET, e2m1_codes, shift, store_codes, store_floats, transpose, transpose_32,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::NVFP4);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::NVFP4)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockNvfp4>);
 
 /// Eight rows of blocks.
 struct Rows;

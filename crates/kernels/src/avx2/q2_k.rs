@@ -1,13 +1,14 @@
 //! Q2_K: see `gristmill_quant::block::BlockQ2K` for the layout.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Fine, Unpack};
 use crate::x86::unpack::{
     half_floats, high_nibbles, low_nibbles, store_codes, store_floats, transpose, transpose_32,
     two_bits,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q2_K);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q2_K)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ2K>);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -2,14 +2,15 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Fine, Unpack};
 use crate::x86::unpack::{
     half_floats, high_nibbles, low_nibbles, shift, store_codes, store_floats, transpose,
     transpose_32, two_bits,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q3_K);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q3_K)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ3K>);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -1,12 +1,13 @@
 //! Q4_0: see `gristmill_quant::block::BlockQ4_0` for the layout.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{
     half_floats, high_nibbles, low_nibbles, store_codes, store_floats, transpose,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q4_0);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q4_0)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ4_0>);
 
 /// Eight rows of blocks.
 struct Rows;

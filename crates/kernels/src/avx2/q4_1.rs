@@ -1,12 +1,13 @@
 //! Q4_1: see `gristmill_quant::block::BlockQ4_1` for the layout.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{
     half_float_pairs, high_nibbles, low_nibbles, store_codes, store_floats, transpose,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q4_1);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q4_1)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ4_1>);
 
 /// Eight rows of blocks.
 struct Rows;

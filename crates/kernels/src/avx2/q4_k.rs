@@ -1,12 +1,13 @@
 //! Q4_K: see `gristmill_quant::block::BlockQ4K` for the layout.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{
     high_nibbles, low_nibbles, six_bit_scales, store_codes, store_floats, transpose, transpose_32,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q4_K);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q4_K)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ4K>);
 
 /// Eight rows of blocks.
 struct Rows;

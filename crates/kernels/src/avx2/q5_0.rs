@@ -1,10 +1,11 @@
 //! Q5_0: see `gristmill_quant::block::BlockQ5_0` for the layout.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{half_floats, store_five_bit_codes, store_floats, transpose};
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q5_0);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q5_0)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ5_0>);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -1,10 +1,11 @@
 //! Q5_1: see `gristmill_quant::block::BlockQ5_1` for the layout.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{half_float_pairs, store_five_bit_codes, store_floats, transpose};
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q5_1);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q5_1)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ5_1>);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -2,14 +2,15 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{
     high_nibbles, low_nibbles, shift, six_bit_scales, store_codes, store_floats, transpose,
     transpose_32,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q5_K);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q5_K)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ5K>);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -2,13 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Fine, Unpack};
 use crate::x86::unpack::{
     half_floats, high_nibbles, low_nibbles, store_codes, store_floats, transpose, transpose_32,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q6_K);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q6_K)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ6K>);
 
 /// Eight rows of blocks.
 struct Rows;

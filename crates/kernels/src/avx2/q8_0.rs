@@ -2,13 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Bytes, Unpack};
 use crate::x86::unpack::{
     half_floats, high_nibbles, low_nibbles, store_codes, store_floats, transpose_32,
 };
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::Q8_0);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q8_0)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ8_0>);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -2,11 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{half_floats, store_codes, store_floats, transpose, transpose_32, words};
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::TQ1_0);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::TQ1_0)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockTq1_0>);
 
 /// Eight rows of blocks.
 struct Rows;

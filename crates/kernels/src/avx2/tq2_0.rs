@@ -1,10 +1,11 @@
 //! TQ2_0: see `gristmill_quant::block::BlockTq2_0` for the layout.
 
-use crate::table::ProductKernel;
+use crate::table::TypeKernels;
 use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{half_floats, store_codes, store_floats, transpose_32, two_bits};
 
-pub(super) const PRODUCT: ProductKernel = panel::kernel::<Rows>(gristmill_quant::TQ2_0);
+pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::TQ2_0)
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockTq2_0>);
 
 /// Eight rows of blocks.
 struct Rows;

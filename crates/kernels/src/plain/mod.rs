@@ -14,9 +14,8 @@ pub(crate) use vector::{GELU_CUBIC, SQRT_2_OVER_PI, rope_neox, rope_normal};
 pub(crate) const KERNELS: Kernels = Kernels {
     #[cfg(test)]
     isa: crate::Isa::Plain,
-    products: &[],
+    types: &[],
     quantize: product::quantize,
-    encoders: &[],
     vector: vector::KERNELS,
     attention: attention::KERNELS,
 };

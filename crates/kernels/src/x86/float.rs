@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use gristmill_quant::TensorType;
 
 use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
+use crate::table::{Product, TypeKernels};
 use crate::x86::lanes::{LANES, load_part, store_part, sum_lanes};
 
 /// Rows that go together when there is one column.
@@ -51,12 +51,13 @@ thread_local! {
     static WIDE: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The kernel of a float type.
-pub(crate) const fn kernel<T: FloatWeights>(ty: TensorType) -> ProductKernel {
-    ProductKernel {
+/// The kernels of a float type: its product.
+pub(crate) const fn kernels<T: FloatWeights>(ty: TensorType) -> TypeKernels {
+    TypeKernels {
         ty,
-        run: run::<T>,
+        product: run::<T>,
         row_step: ROWS,
+        encode: None,
     }
 }
 

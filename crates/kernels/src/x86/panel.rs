@@ -13,7 +13,7 @@ use gristmill_quant::TensorType;
 
 use crate::activations::ActivationGroup;
 use crate::split::RowTile;
-use crate::table::{Product, ProductKernel};
+use crate::table::{Product, TypeKernels};
 use crate::x86::unpack::{high_bytes, store_words};
 
 /// Rows side by side.
@@ -398,12 +398,13 @@ pub(crate) trait Unpack {
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group);
 }
 
-/// The kernel of a type that unpacks to panels.
-pub(crate) const fn kernel<T: Unpack>(ty: TensorType) -> ProductKernel {
-    ProductKernel {
+/// The kernels of a type that unpacks to panels: its product.
+pub(crate) const fn kernels<T: Unpack>(ty: TensorType) -> TypeKernels {
+    TypeKernels {
         ty,
-        run: run::<T>,
+        product: run::<T>,
         row_step: ROWS,
+        encode: None,
     }
 }
 
