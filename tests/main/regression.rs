@@ -272,7 +272,7 @@ fn an_unknown_type_is_named() {
     assert_snapshot!(place.run_words(&words), @r"
     exit: 1
     --- stderr
-    error: output type `q9_x` is unknown (known: auto, bf16, f16, f32, q8_0, Q1_0, Q2_0, Q4_0, Q4_1, MXFP4_MOE, Q5_0, Q5_1, IQ2_XXS, IQ2_XS, IQ2_S, IQ2_M, IQ1_S, IQ1_M, TQ1_0, TQ2_0, Q2_K, Q2_K_S, IQ3_XXS, IQ3_S, IQ3_M, IQ3_XS, Q3_K_S, Q3_K_M, Q3_K_L, IQ4_NL, IQ4_XS, Q4_K_S, Q4_K_M, Q5_K_S, Q5_K_M, Q6_K)
+    error: output type `q9_x` is unknown (known: auto, bf16, f16, f32, q8_0 and every recipe)
     hint: `gristmill quantize --help` lists the recipes
     ");
     assert_eq!(place.files(), ["model.gguf"]);

@@ -250,11 +250,11 @@ pub enum ConvertError {
         largest: f32,
     },
     /// No output type of this name.
-    #[error("output type `{name}` is unknown (known: {known})")]
+    #[error("output type `{name}` is unknown (known: auto, {known} and every recipe)")]
     UnknownOutputType {
         /// The name given.
         name: String,
-        /// All names.
+        /// The types that conversion knows by itself.
         known: String,
     },
     /// An error of the architecture or of `config.json`.

@@ -30,7 +30,7 @@ impl OutputType {
     /// The output type of this name, in any case.
     ///
     /// # Errors
-    /// `UnknownOutputType` with all names.
+    /// `UnknownOutputType`.
     pub fn parse(name: &str) -> Result<Self, ConvertError> {
         if name.eq_ignore_ascii_case("auto") {
             return Ok(OutputType::Auto);
@@ -43,26 +43,11 @@ impl OutputType {
         }
         let unknown = |_| ConvertError::UnknownOutputType {
             name: name.to_owned(),
-            known: Self::names().join(", "),
+            known: UNIFORM.map(Uniform::name).join(", "),
         };
         Recipe::from_name(name)
             .map(OutputType::Recipe)
             .map_err(unknown)
-    }
-
-    /// All names.
-    pub fn names() -> Vec<&'static str> {
-        let uniform = UNIFORM.iter().map(|uniform| uniform.name());
-        let is_uniform = |name: &str| {
-            UNIFORM
-                .iter()
-                .any(|uniform| uniform.name().eq_ignore_ascii_case(name))
-        };
-        let recipes = Recipe::available().map(|recipe| recipe.name);
-        std::iter::once("auto")
-            .chain(uniform)
-            .chain(recipes.filter(|name| !is_uniform(name)))
-            .collect()
     }
 
     /// The type that a checkpoint is converted to; with a recipe, before the recipe is applied.

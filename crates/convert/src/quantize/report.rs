@@ -4,21 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gristmill_gguf::tensor_bytes;
-use gristmill_quant::{QuantError, TensorType};
+use gristmill_quant::{QuantError, Readers, TensorType};
 
 use super::{Quality, QuantizeOptions, Target};
 use crate::error::{ConvertError, Result};
 use crate::recipe::{Plan, SourceTensor, TensorOverride, Unused, UnusedOverride};
-
-/// Types of blocks that older programs do not read.
-const NEWEST: &[TensorType] = &[
-    gristmill_quant::TQ1_0,
-    gristmill_quant::TQ2_0,
-    gristmill_quant::MXFP4,
-    gristmill_quant::NVFP4,
-    gristmill_quant::Q1_0,
-    gristmill_quant::Q2_0,
-];
 
 /// One tensor of the result.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,11 +162,12 @@ impl QuantizeReport {
     /// The types in the result that older programs do not read, with the names of the instruction sets that this program
     /// has a kernel of its own for (none: the plain one works everywhere, slowly).
     pub fn newest_formats(&self) -> Vec<(TensorType, Vec<&'static str>)> {
-        let used = NEWEST.iter().filter(|ty| {
-            let is_used = |tensor: &QuantizedTensor| tensor.to == **ty;
-            self.tensors.iter().any(is_used)
-        });
-        used.map(|&ty| (ty, gristmill_kernels::isas_with_product(ty)))
+        let histogram = self.histogram();
+        let newest = histogram
+            .into_keys()
+            .filter(|ty| ty.policy().readers != Readers::All);
+        newest
+            .map(|ty| (ty, gristmill_kernels::isas_with_product(ty)))
             .collect()
     }
 

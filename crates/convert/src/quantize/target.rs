@@ -11,8 +11,7 @@ use std::cmp::Reverse;
 
 use gristmill_gguf::{TensorView, tensor_bytes};
 use gristmill_kernels::{Pool, decode_row, encode_rows, for_each_chunk};
-use gristmill_quant as q;
-use gristmill_quant::TensorType;
+use gristmill_quant::{BySize, SUPER_BLOCK, TensorType};
 
 use super::importance::is_rarely_collected;
 use super::sensitivity::Sensitivity;
@@ -45,35 +44,23 @@ impl fmt::Display for Target {
 /// How many of the largest tensors are tried with every candidate.
 const N_TRIED: usize = 2;
 
-/// Types for rows of whole super-blocks. F16 is not among them: whether it holds every value only the whole tensor tells.
-const LONG: &[TensorType] = &[
-    q::IQ1_S,
-    q::IQ1_M,
-    q::IQ2_XXS,
-    q::IQ2_XS,
-    q::IQ2_S,
-    q::Q2_K,
-    q::IQ3_XXS,
-    q::Q3_K,
-    q::IQ3_S,
-    q::IQ4_XS,
-    q::Q4_K,
-    q::Q5_K,
-    q::Q6_K,
-    q::Q8_0,
-    q::BF16,
-];
-
-/// Types for other rows.
-const SHORT: &[TensorType] = &[
-    q::IQ4_NL,
-    q::Q4_0,
-    q::Q4_1,
-    q::Q5_0,
-    q::Q5_1,
-    q::Q8_0,
-    q::BF16,
-];
+/// The types that rows of some length could get, the smallest first.
+fn open_types(row_len: u64) -> Vec<TensorType> {
+    let long = row_len.is_multiple_of(SUPER_BLOCK as u64);
+    let is_open = |ty: &TensorType| match ty.policy().by_size {
+        BySize::Never => false,
+        BySize::ShortRows => !long,
+        BySize::AnyRows => true,
+    };
+    let fits = |ty: &TensorType| row_len.is_multiple_of(ty.block_len() as u64);
+    let mut types: Vec<_> = TensorType::all().filter(is_open).filter(fits).collect();
+    // Where two of one size lose the same, their order decides.
+    if long {
+        types.reverse();
+    }
+    types.sort_by(|a, b| a.bits_per_weight().total_cmp(&b.bits_per_weight()));
+    types
+}
 
 /// A type that a tensor could get.
 #[derive(Clone, Copy, Debug)]
@@ -209,18 +196,12 @@ impl Choice<'_> {
             return Vec::new();
         }
         let row_len = tensor.dims.first().copied().unwrap_or(0);
-        let of_length = if row_len.is_multiple_of(256) {
-            LONG
-        } else {
-            SHORT
-        };
-        let fits = |ty: &&TensorType| {
-            let divides = row_len.is_multiple_of(ty.block_len() as u64);
+        let mut types = open_types(row_len);
+        types.retain(|&ty| {
             let smaller = ty.bits_per_weight() < tensor.ty.bits_per_weight();
-            let allowed = has_importance || !needs_importance(**ty);
-            divides && smaller && allowed
-        };
-        of_length.iter().filter(fits).copied().collect()
+            smaller && (has_importance || !needs_importance(ty))
+        });
+        types
     }
 
     /// The types that a tensor could get, the smallest first; never none.
@@ -457,7 +438,7 @@ mod tests {
 
     fn candidates(pairs: &[(u64, f64)]) -> Vec<Candidate> {
         let candidate = |&(bytes, cost)| Candidate {
-            ty: q::Q8_0,
+            ty: gristmill_quant::Q8_0,
             bytes,
             cost,
         };

@@ -1,12 +1,15 @@
 //! Recipes: which tensor of a model gets which type.
 //!
-//! A recipe is one line of [`RECIPES`]: name, number in the file, default type, and a `Mix`, the
-//! table of exceptions. [`plan()`] applies a recipe to the tensors of a model.
+//! A recipe is a name, a number in the file, a default type, and a `Mix`, the table of exceptions. One without exceptions
+//! belongs to its type ([`gristmill_quant::OwnRecipe`]), the others have a line here. [`plan()`] applies a recipe to the
+//! tensors of a model.
 
 mod family;
 mod mix;
 mod plan;
 mod tensor_kind;
+
+use std::sync::LazyLock;
 
 use gristmill_quant as q;
 use gristmill_quant::TensorType;
@@ -24,6 +27,7 @@ pub use tensor_kind::TensorKind;
 pub const COPY: &str = "COPY";
 
 /// A named way to quantize a whole model.
+#[derive(Clone, Copy)]
 pub struct Recipe {
     /// `general.file_type` of the result.
     pub id: u32,
@@ -39,16 +43,22 @@ pub struct Recipe {
     pub help: &'static str,
 }
 
-/// All recipes, in the order in which help lists them. To add one: its line here, its mix in `mix.rs`.
+/// All recipes, those of the smallest types first.
+pub static RECIPES: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
+    let own = TensorType::all().filter_map(Recipe::own);
+    let mut recipes: Vec<Recipe> = MIXED.iter().copied().chain(own).collect();
+    let bits = |recipe: &Recipe| recipe.default.bits_per_weight();
+    recipes.sort_by(|a, b| bits(a).total_cmp(&bits(b)).then(a.id.cmp(&b.id)));
+    recipes
+});
+
+/// The recipes with exceptions. To add one: its line here, its mix in `mix.rs`.
 #[rustfmt::skip]
-pub static RECIPES: &[Recipe] = &[
-    Recipe { id: 40, name: "Q1_0", aliases: &[], default: q::Q1_0, mix: &mix::NONE, help: "1.1 bits: signs only, for models trained that way" },
+static MIXED: &[Recipe] = &[
     Recipe { id: 41, name: "Q2_0", aliases: &[], default: q::Q2_0, mix: &mix::TERNARY, help: "2.3 bits: for models trained with ternary weights" },
     Recipe { id: 2, name: "Q4_0", aliases: &[], default: q::Q4_0, mix: &mix::Q4_0, help: "4.5 bits: simple and fast, Q4_K_M loses less" },
-    Recipe { id: 3, name: "Q4_1", aliases: &[], default: q::Q4_1, mix: &mix::NONE, help: "5 bits: Q4_0 with a minimum per block" },
     Recipe { id: 38, name: "MXFP4_MOE", aliases: &[], default: q::MXFP4, mix: &mix::MXFP4_MOE, help: "4.3 bits for experts, 8.5 for the rest" },
     Recipe { id: 8, name: "Q5_0", aliases: &[], default: q::Q5_0, mix: &mix::Q5_0, help: "5.5 bits: simple, Q5_K_M loses less" },
-    Recipe { id: 9, name: "Q5_1", aliases: &[], default: q::Q5_1, mix: &mix::NONE, help: "6 bits: Q5_0 with a minimum per block" },
     Recipe { id: 19, name: "IQ2_XXS", aliases: &[], default: q::IQ2_XXS, mix: &mix::IQ2_XXS, help: "2.1 bits, needs an importance matrix" },
     Recipe { id: 20, name: "IQ2_XS", aliases: &[], default: q::IQ2_XS, mix: &mix::IQ2_XXS, help: "2.3 bits, needs an importance matrix" },
     Recipe { id: 28, name: "IQ2_S", aliases: &[], default: q::IQ2_XS, mix: &mix::IQ2_S, help: "2.5 bits, needs an importance matrix" },
@@ -72,14 +82,22 @@ pub static RECIPES: &[Recipe] = &[
     Recipe { id: 15, name: "Q4_K_M", aliases: &["Q4_K"], default: q::Q4_K, mix: &mix::Q4_K_M, help: "4.5 bits, 6.6 where it matters: the usual choice" },
     Recipe { id: 16, name: "Q5_K_S", aliases: &[], default: q::Q5_K, mix: &mix::NONE, help: "5.5 bits: little loss" },
     Recipe { id: 17, name: "Q5_K_M", aliases: &["Q5_K"], default: q::Q5_K, mix: &mix::Q5_K_M, help: "5.5 bits, 6.6 where it matters: very little loss" },
-    Recipe { id: 18, name: "Q6_K", aliases: &[], default: q::Q6_K, mix: &mix::NONE, help: "6.6 bits: hardly any loss" },
     Recipe { id: 7, name: "Q8_0", aliases: &[], default: q::Q8_0, mix: &mix::Q8_0, help: "8.5 bits: as good as the source" },
-    Recipe { id: 1, name: "F16", aliases: &[], default: q::F16, mix: &mix::NONE, help: "16 bits: largest magnitude 65504" },
-    Recipe { id: 32, name: "BF16", aliases: &[], default: q::BF16, mix: &mix::NONE, help: "16 bits with the range of F32" },
-    Recipe { id: 0, name: "F32", aliases: &[], default: q::F32, mix: &mix::NONE, help: "32 bits" },
 ];
 
 impl Recipe {
+    /// The recipe that belongs to a type.
+    fn own(ty: TensorType) -> Option<Recipe> {
+        ty.policy().recipe.map(|own| Recipe {
+            id: own.file_type,
+            name: own.name,
+            aliases: &[],
+            default: ty,
+            mix: &mix::NONE,
+            help: own.help,
+        })
+    }
+
     /// The recipe of this name (any case), alias or number.
     ///
     /// # Errors

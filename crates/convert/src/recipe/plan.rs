@@ -508,36 +508,8 @@ fn choose(rule: Rule, place: &Place, default: TensorType) -> TensorType {
 
 /// Whether a type has so few bits that it is garbage without an importance matrix.
 pub(crate) fn needs_importance(ty: TensorType) -> bool {
-    const COARSE: &[TensorType] = &[
-        q::IQ3_XXS,
-        q::IQ2_XXS,
-        q::IQ2_XS,
-        q::IQ2_S,
-        q::IQ1_M,
-        q::IQ1_S,
-    ];
-    ty.needs_importance() || COARSE.contains(&ty)
+    ty.needs_importance() || ty.policy().coarse
 }
-
-/// Types with blocks too long for some rows, and what is used instead.
-const FALLBACKS: &[(TensorType, TensorType)] = &[
-    (q::IQ1_S, q::IQ4_NL),
-    (q::IQ1_M, q::IQ4_NL),
-    (q::IQ2_XXS, q::IQ4_NL),
-    (q::IQ2_XS, q::IQ4_NL),
-    (q::IQ2_S, q::IQ4_NL),
-    (q::IQ3_XXS, q::IQ4_NL),
-    (q::IQ3_S, q::IQ4_NL),
-    (q::IQ4_XS, q::IQ4_NL),
-    (q::Q2_0, q::Q4_0),
-    (q::Q2_K, q::Q4_0),
-    (q::Q3_K, q::Q4_0),
-    (q::TQ1_0, q::Q4_0),
-    (q::TQ2_0, q::Q4_0),
-    (q::Q4_K, q::Q5_0),
-    (q::Q5_K, q::Q5_1),
-    (q::Q6_K, q::Q8_0),
-];
 
 /// The type itself where rows divide into its blocks, else its fallback, else F16.
 fn fit_rows(tensor: &str, row_len: u64, ty: TensorType) -> Result<TensorType> {
@@ -545,11 +517,7 @@ fn fit_rows(tensor: &str, row_len: u64, ty: TensorType) -> Result<TensorType> {
     if fits(ty) {
         return Ok(ty);
     }
-    let fallback = FALLBACKS
-        .iter()
-        .find(|(from, _)| *from == ty)
-        .map(|(_, to)| *to);
-    match fallback {
+    match ty.policy().fallback {
         Some(fallback) if fits(fallback) => Ok(fallback),
         None if ty.block_len() > 32 => Err(ConvertError::NoFallback {
             tensor: tensor.to_owned(),

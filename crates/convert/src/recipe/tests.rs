@@ -171,7 +171,7 @@ fn options_bend_the_recipe_as_in_the_reference() {
 
 #[test]
 fn names_aliases_and_numbers_are_found() {
-    for recipe in RECIPES {
+    for recipe in RECIPES.iter() {
         let by_number = Recipe::from_name(&recipe.id.to_string()).expect("its number is known");
         assert_eq!(by_number.name, recipe.name);
         for name in recipe.aliases.iter().chain([&recipe.name]) {

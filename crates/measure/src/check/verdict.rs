@@ -2,6 +2,7 @@
 
 use gristmill_gguf::Kind;
 use gristmill_model::{REFERENCE_ARCHITECTURES, architecture};
+use gristmill_quant::Readers;
 use gristmill_tokenizer::Tokenizer;
 use serde::Serialize;
 
@@ -143,6 +144,9 @@ fn llama(subject: &Subject, findings: &Findings, errors: Vec<String>) -> (Loads,
     let mut reasons = errors;
     let refused = engines::REFUSED.iter().filter(|code| findings.has(code));
     reasons.extend(refused.map(|code| code.name.to_owned()));
+    let mut types = subject.tensors().map(|(_, tensor)| tensor.ty);
+    let unreleased = types.find(|ty| ty.policy().readers == Readers::Unreleased);
+    reasons.extend(unreleased.map(|ty| format!("it has no tensor type {ty}")));
     let name = subject.architecture();
     let known = name.is_some_and(|name| REFERENCE_ARCHITECTURES.contains(&name));
     let kind = by_kind(subject);
