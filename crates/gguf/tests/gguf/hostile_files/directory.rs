@@ -102,21 +102,26 @@ fn dimensions() -> Vec<Row> {
 
 fn types() -> Vec<Row> {
     let mut rows = Vec::new();
+    let tensor = "m.gguf: tensor \"blk.0.attn_q.weight\"";
     for ty in TensorType::all() {
         let block = ty.block_len() as u64;
         if block > 1 {
-            let name = format!("{ty} with a row of {} elements", block + 1);
-            rows.push(row("BadShape", name, one(&[block + 1, 2], ty.id())));
+            let n = block + 1;
+            let name = format!("{ty} with a row of {n} elements");
+            let text =
+                format!("{tensor}: rows of {n} elements are not whole blocks of {block} ({ty})");
+            rows.push(row("BadShape", name, one(&[n, 2], ty.id())).saying(text));
         }
         let wide = u64::MAX / block * block;
-        rows.push(row(
-            "BadShape",
-            format!("{ty} with a row of {wide} elements"),
-            one(&[wide], ty.id()),
-        ));
+        let name = format!("{ty} with a row of {wide} elements");
+        let text = format!("{tensor}: the number of elements of [{wide}] does not fit in 63 bits");
+        rows.push(row("BadShape", name, one(&[wide], ty.id())).saying(text));
+        let file = one(&[block, 1 << 40], ty.id());
         let name = format!("{ty} of 2^40 rows");
-        let variant = "TensorOutsideFile";
-        rows.push(row(variant, name, one(&[block, 1 << 40], ty.id())));
+        // The data begin behind the 96 bytes of the header.
+        let (end, len) = (((ty.block_bytes() as u64) << 40) + 96, file.len());
+        let text = format!("{tensor} ends at byte {end}, but the file has {len} bytes");
+        rows.push(row("TensorOutsideFile", name, file).saying(text));
     }
     for id in 0..64 {
         if TensorType::removed(id).is_some() {

@@ -51,6 +51,7 @@ fn set(
         name,
         files,
         variant,
+        text: None,
     }
 }
 
@@ -163,6 +164,7 @@ fn lone() -> Vec<Row> {
         name: name.to_owned(),
         files: vec![(file.to_owned(), bytes)],
         variant,
+        text: None,
     };
     let wide = Bytes::new()
         .entry_string("general.architecture", b"llama")
