@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gristmill_quant::TensorType;
+use gristmill_quant::{Readers, TensorType};
 
 /// Columns of the golden matrix.
 const ROW_LEN: usize = 1024;
@@ -91,7 +91,9 @@ fn bytes_and_values_equal_the_reference() {
     };
     let importance = floats(&folder.join("imatrix.f32"));
     let mut n_compared = 0;
-    for ty in TensorType::all().filter(|ty| ty.can_encode()) {
+    // The reference has bytes of all types but those that it does not know.
+    let known = |ty: &TensorType| ty.policy().readers != Readers::Unreleased;
+    for ty in TensorType::all().filter(|ty| ty.can_encode() && known(ty)) {
         let before = n_compared;
         n_compared += check_encode(&folder, ty, "", None);
         n_compared += check_encode(&folder, ty, ".imat", Some(&importance));
