@@ -2,8 +2,8 @@
 
 use clap::builder::TypedValueParser as _;
 use gristmill_engine::sampling::{
-    DEFAULT_ORDER, DORMANT, Domain, Parameter, ParameterValues, RANDOM_SEED, SAMPLERS,
-    SamplingOptions, SamplingWishes, is_dormant, parameters, sampler, sorted_samplers,
+    Domain, Parameter, ParameterValues, RANDOM_SEED, REFERENCE_ORDER, SAMPLERS, SamplingOptions,
+    SamplingWishes, default_order, is_dormant, parameters, sampler, sorted_samplers,
 };
 
 use crate::numbers;
@@ -36,7 +36,7 @@ pub struct SamplingFlags {
 fn samplers_help() -> String {
     format!(
         "Stages in order, separated by semicolons [default: the model's own, or {}]",
-        DEFAULT_ORDER.join(";")
+        default_order().join(";")
     )
 }
 
@@ -127,7 +127,7 @@ fn sampler_names(text: &str) -> Result<String, String> {
 fn sampler_letters(text: &str) -> Result<String, String> {
     let name = |letter: char| {
         let kinds = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
-        let mut kinds = kinds.chain(DORMANT.iter().copied());
+        let mut kinds = kinds.chain(REFERENCE_ORDER.iter().copied());
         let found = kinds.find(|(_, known)| *known == letter);
         found.map(|(name, _)| name).ok_or_else(|| {
             let known: Vec<String> = sorted_samplers()

@@ -115,9 +115,19 @@ impl Candidates {
                 .partition_point(|candidate| candidate.logit >= logit_min);
             return self.truncate(n);
         }
-        let n = self.items.len();
-        self.items.retain(|candidate| candidate.logit >= logit_min);
-        self.n_sorted = self.n_sorted.min(self.items.len());
+        self.retain(|candidate| candidate.logit >= logit_min);
+    }
+
+    /// Keeps the tokens for which `keep` holds, in their order; it sees each once, from first to last.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Candidate) -> bool) {
+        let (n, n_sorted) = (self.items.len(), self.n_sorted);
+        let mut index = 0;
+        self.items.retain(|candidate| {
+            let kept = keep(candidate);
+            self.n_sorted -= usize::from(!kept && index < n_sorted);
+            index += 1;
+            kept
+        });
         self.dense &= n == self.items.len();
     }
 

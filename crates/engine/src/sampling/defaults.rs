@@ -4,7 +4,7 @@
 use gristmill_gguf::{Metadata, Value};
 
 use super::{
-    Parameter, ParameterValues, SWITCHES, SamplingOptions, is_dormant, parameters, sampler,
+    Parameter, ParameterValues, SamplingOptions, foreign_switches, is_dormant, parameters, sampler,
 };
 
 /// Metadata keys of sampling defaults begin with this.
@@ -108,7 +108,7 @@ impl ModelSampling {
 
     /// Warns about what is switched on and cannot be had.
     fn unsupported(&mut self, metadata: &Metadata) {
-        for &(name, off) in SWITCHES {
+        for (name, off) in foreign_switches() {
             let key = format!("{PREFIX}{name}");
             let value = metadata.get(&key);
             if let Some(value) = value.filter(|value| number(value) != Some(off)) {
@@ -202,8 +202,8 @@ mod tests {
         );
         let samplers = wish("sequence", "dry;top-k;temperature".into()).samplers;
         assert_eq!(samplers.unwrap(), ["dry", "top-k", "temperature"]);
-        for (switch, off) in SWITCHES {
-            assert_eq!(wish(switch, (*off).into()), SamplingWishes::default());
+        for (switch, off) in foreign_switches() {
+            assert_eq!(wish(switch, off.into()), SamplingWishes::default());
         }
     }
 

@@ -1,6 +1,6 @@
 //! From logits to one token id.
 //!
-//! Stages run in the order of the reference, [`DEFAULT_ORDER`], unless another one is asked for; then one draw.
+//! Stages run in the order of the reference, [`REFERENCE_ORDER`], unless another one is asked for; then one draw.
 //! The order matters: the cuts see the logits before the temperature, so that `min_p` means the same at
 //! every temperature. Each stage is one file, which declares its parameters, and one line in [`SAMPLERS`].
 //!
@@ -53,7 +53,7 @@ impl Default for SamplingOptions {
             seed: RANDOM_SEED,
             values: ParameterValues::default(),
             logit_bias: Vec::new(),
-            samplers: DEFAULT_ORDER.iter().map(|name| name.to_string()).collect(),
+            samplers: default_order().into_iter().map(str::to_owned).collect(),
         }
     }
 }
@@ -120,20 +120,36 @@ pub static SAMPLERS: &[&SamplerKind] = &[
     &penalties::KIND,
 ];
 
-/// The order of the stages when none is asked for.
-pub const DEFAULT_ORDER: &[&str] = &["penalties", "top_k", "top_p", "min_p", "temperature"];
-
-/// Stages of the reference that do nothing until a parameter switches them on, by name and letter. No parameter here
-/// does, so they may be named and make no stage: the reference's own default order is understood.
-pub const DORMANT: &[(&str, char)] = &[
+/// The stages of the reference in its default order, by name and letter.
+///
+/// Those that are not in [`SAMPLERS`] do nothing there until a parameter switches them on. No parameter here does, so
+/// they may be named and make no stage: the reference's own default order is understood.
+pub const REFERENCE_ORDER: &[(&str, char)] = &[
+    ("penalties", 'e'),
     ("dry", 'd'),
     ("top_n_sigma", 's'),
+    ("top_k", 'k'),
     ("typ_p", 'y'),
+    ("top_p", 'p'),
+    ("min_p", 'm'),
     ("xtc", 'x'),
+    ("temperature", 't'),
 ];
 
-/// Keys below `general.sampling.` that switch on what cannot be had, and the number that does not.
+/// Keys below `general.sampling.` that switch a stage on, and the number that does not.
 const SWITCHES: &[(&str, f64)] = &[("xtc_probability", 0.0), ("mirostat", 0.0)];
+
+/// The stages that run when none is asked for, in order.
+pub fn default_order() -> Vec<&'static str> {
+    let names = REFERENCE_ORDER.iter().map(|(name, _)| *name);
+    names.filter(|name| sampler(name).is_some()).collect()
+}
+
+/// Switches of stages that cannot be had.
+fn foreign_switches() -> impl Iterator<Item = (&'static str, f64)> {
+    let own = |key: &str| parameters().any(|parameter| parameter.key == Some(key));
+    SWITCHES.iter().copied().filter(move |(key, _)| !own(key))
+}
 
 /// The parameters of all stages, in the order of help texts.
 pub fn parameters() -> impl Iterator<Item = &'static Parameter> {
@@ -156,10 +172,11 @@ pub fn sampler(name: &str) -> Option<&'static SamplerKind> {
     SAMPLERS.iter().copied().find(same)
 }
 
-/// Whether this is the name of a [`DORMANT`] stage.
+/// Whether this is a stage of the reference that cannot be had here, see [`REFERENCE_ORDER`].
 pub fn is_dormant(name: &str) -> bool {
-    let name = plain_name(name);
-    DORMANT.iter().any(|(known, _)| plain_name(known) == name)
+    let plain = plain_name(name);
+    let mut known = REFERENCE_ORDER.iter();
+    known.any(|(known, _)| plain_name(known) == plain) && sampler(name).is_none()
 }
 
 /// A name as it is compared: the reference takes `top_k`, `top-k` and `topk`, and short names for some.

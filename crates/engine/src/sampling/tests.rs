@@ -207,7 +207,10 @@ fn selection_agrees_with_a_full_sort() {
 
 #[test]
 fn the_default_order_is_known_and_bad_options_are_refused() {
-    assert!(DEFAULT_ORDER.iter().all(|name| sampler(name).is_some()));
+    assert_eq!(
+        default_order(),
+        ["penalties", "top_k", "top_p", "min_p", "temperature"]
+    );
     assert!(
         Chain::new(
             &SamplingOptions {
@@ -252,20 +255,23 @@ fn assert_distinct<T: Ord + std::fmt::Debug>(items: impl Iterator<Item = T>) {
 
 #[test]
 fn names_letters_flags_and_keys_mean_one_thing() {
-    let names = SAMPLERS
-        .iter()
-        .map(|kind| (plain_name(kind.name), kind.letter));
-    let dormant = DORMANT
-        .iter()
-        .map(|(name, letter)| (plain_name(name), *letter));
-    let all: Vec<(String, char)> = names.chain(dormant).collect();
+    let names = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
+    let dormant = REFERENCE_ORDER.iter().copied();
+    let all: Vec<(String, char)> = names
+        .chain(dormant.filter(|(name, _)| is_dormant(name)))
+        .map(|(name, letter)| (plain_name(name), letter))
+        .collect();
+    // What both name has one letter.
+    for (name, letter) in REFERENCE_ORDER {
+        assert!(sampler(name).is_none_or(|kind| kind.letter == *letter));
+    }
     assert_distinct(all.iter().map(|(name, _)| name));
     assert_distinct(all.iter().map(|(_, letter)| letter));
     assert_distinct(parameters().flat_map(|parameter| {
         let aliases = parameter.aliases.iter().copied();
         aliases.chain([parameter.flag])
     }));
-    let switches = SWITCHES.iter().map(|(key, _)| *key);
+    let switches = foreign_switches().map(|(key, _)| key);
     assert_distinct(
         parameters()
             .filter_map(|parameter| parameter.key)

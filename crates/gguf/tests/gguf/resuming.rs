@@ -398,6 +398,7 @@ fn another_run_is_not_continued() {
         plan[0].path.display(),
         std::process::id()
     );
+    assert!(matches!(error, Error::BeingWritten { .. }), "{error:?}");
     assert_eq!(error.to_string(), told);
     // Nor does a run that leaves nothing for a later one write there.
     let force = WriteOptions {
@@ -423,6 +424,7 @@ fn another_run_is_not_continued() {
     std::fs::write(&journal, format!("gristmill resume 2 {}\n", "0".repeat(64)))
         .expect("it is writable");
     let error = open(&plan, "x").expect_err("its lines may mean something else");
+    assert!(matches!(error, Error::ResumeFormat { .. }), "{error:?}");
     assert!(
         error
             .to_string()

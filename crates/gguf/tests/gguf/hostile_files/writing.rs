@@ -29,6 +29,7 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("BackupExists", EDITING),
     ("BadImatrix", include_str!("../imatrix.rs")),
     ("BadPrefix", include_str!("../splitting.rs")),
+    ("BeingWritten", include_str!("../resuming.rs")),
     ("Busy", EDITS_CUT_SHORT),
     ("ChangedMeanwhile", EDITS_CUT_SHORT),
     ("DangerousEdit", EDITING),
@@ -38,6 +39,7 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("NoImatrix", include_str!("../imatrix.rs")),
     ("NotImatrix", include_str!("../imatrix.rs")),
     ("Resume", include_str!("../resuming.rs")),
+    ("ResumeFormat", include_str!("../resuming.rs")),
     ("TooLargeToTurn", include_str!("../../memory.rs")),
     ("TooMany", include_str!("../splitting.rs")),
     ("UndoLeft", EDITS_CUT_SHORT),
@@ -177,6 +179,12 @@ fn of_sets(folder: &Path) -> Vec<(&'static str, Error)> {
     let turned = convert_endian(&turned, &mut |_| {}).unwrap_err();
     let words = folder.join("words");
     fs::write(&words, "no hash\n").unwrap();
+    let cut = folder.join("cut.sha256");
+    fs::write(
+        &cut,
+        format!("{}  a.gguf\n{}", "0".repeat(64), "0".repeat(20)),
+    )
+    .unwrap();
     let changed = cut_while_read(&input, folder);
     let many = many_tensors();
     fs::write(&input, &many).unwrap();
@@ -186,6 +194,7 @@ fn of_sets(folder: &Path) -> Vec<(&'static str, Error)> {
         ("NotShard", merge(&merged, &mut |_| {}).unwrap_err()),
         ("AlreadyEndian", turned),
         ("NoManifest", Manifest::read(&words).unwrap_err()),
+        ("ListDamaged", Manifest::read(&cut).unwrap_err()),
         ("Changed", changed),
         ("SplitTooFine", split_into(tensors(1), false)),
     ]
