@@ -1,4 +1,4 @@
-//! Times prefill and decode of a model file: `cargo run --release -p gristmill-engine --example speed -- FILE [threads] [prompt] [decoded] [rounds]`.
+//! Times prefill and decode of a model file: `cargo run --release -p gristmill-engine --example model_speed -- FILE [threads] [prompt] [decoded] [rounds]`.
 
 use std::path::Path;
 use std::time::Instant;
