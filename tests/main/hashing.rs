@@ -121,6 +121,11 @@ fn a_list_that_was_cut_is_told_of() {
         (&*first, "s-00001-of-00002.gguf"),
         (one.lines().nth(3).expect("the whole"), "m.gguf"),
         (one.trim_end(), "m.gguf"),
+        // Without its last line break, and with blanks, rules and words behind.
+        (first.trim_end(), "s-00001-of-00002.gguf"),
+        (&format!("{one}  "), "m.gguf"),
+        (&format!("{one}---"), "m.gguf"),
+        (&format!("{one}added"), "m.gguf"),
     ] {
         assert_eq!(checked(text, file), (true, String::new()), "{text}");
     }

@@ -85,16 +85,18 @@ fn case_b38_fallbacks_are_told() {
     --- stdout
     wrote b.gguf: Q4_K_S, 7 tensors, 53280 bytes
     --- stderr
+    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.05 MiB (5.52 bits per weight)
     types: 1 f32 (0.00 MiB), 1 q5_0 (0.01 MiB), 2 q5_1 (0.01 MiB), 2 q4_K (0.01 MiB), 1 q6_K (0.01 MiB)
-    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
+    fallbacks: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
     "#);
     assert_snapshot!(shown(&place.run("gristmill quantize -v --dry-run a.gguf b2.gguf Q4_K_S")), @r#"
     exit: 0
     --- stdout
     would write b2.gguf: Q4_K_S, 7 tensors, 53280 bytes
     --- stderr
+    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
     output.weight [256, 40]: f16 -> q6_K
     output_norm.weight [256, 1]: f32 -> f32
     token_embd.weight [256, 40]: f16 -> q4_K
@@ -105,7 +107,7 @@ fn case_b38_fallbacks_are_told() {
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.05 MiB (5.52 bits per weight)
     types: 1 f32 (0.00 MiB), 1 q5_0 (0.01 MiB), 2 q5_1 (0.01 MiB), 2 q4_K (0.01 MiB), 1 q6_K (0.01 MiB)
-    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
+    fallbacks: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
       blk.0.attn_v.weight: q5_K -> q5_1
       blk.0.ffn_down.weight: q4_K -> q5_0
       blk.1.attn_v.weight: q5_K -> q5_1
@@ -135,10 +137,11 @@ fn case_b37_importance_is_demanded() {
     would write b.gguf: Q2_K_S, 7 tensors, 40896 bytes
     --- stderr
     warning: this quantization requires an importance matrix, for 1 tensor: blk.0.attn_q.weight
+    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q2_K -> q4_0 (rows of 160; the first is blk.0.attn_v.weight), 1 q2_K -> q4_0 (rows of 288; blk.0.ffn_down.weight)
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.04 MiB (4.21 bits per weight)
     types: 1 f32 (0.00 MiB), 3 q4_0 (0.02 MiB), 2 q2_K (0.01 MiB), 1 q6_K (0.01 MiB)
-    warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q2_K -> q4_0 (rows of 160; the first is blk.0.attn_v.weight), 1 q2_K -> q4_0 (rows of 288; blk.0.ffn_down.weight)
+    fallbacks: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q2_K -> q4_0 (rows of 160; the first is blk.0.attn_v.weight), 1 q2_K -> q4_0 (rows of 288; blk.0.ffn_down.weight)
     "#);
     assert_snapshot!(place.run("gristmill quantize --imatrix a.gguf a.gguf b.gguf Q2_K_S"), @r#"
     exit: 1
@@ -375,13 +378,13 @@ fn sizes_that_contradict_the_tensors_are_told_of() {
         lines.collect::<Vec<_>>().join("\n")
     };
     let set = |key: &str, value: u32| format!("--override-kv llama.{key}=int:{value}");
-    assert_snapshot!(warned(&set("embedding_length", 512)), @r#"warning: `--override-kv llama.embedding_length=512` contradicts the tensors: tensor "token_embd.weight" has shape [256, 40], not [512, 40]; the output will not load"#);
-    assert_snapshot!(warned(&set("block_count", 3)), @r#"warning: `--override-kv llama.block_count=3` contradicts the tensors: there is no tensor "blk.2.attn_norm.weight"; the output will not load"#);
-    assert_snapshot!(warned(&set("block_count", 1)), @r#"warning: `--override-kv llama.block_count=1` contradicts the tensors: there is no place for tensor "blk.1.attn_v.weight" of shape [160, 64]; the output will not load"#);
+    assert_snapshot!(warned(&set("embedding_length", 512)), @r#"warning: `--override-kv llama.embedding_length=int:512` contradicts the tensors: tensor "token_embd.weight" has shape [256, 40], not [512, 40]; the output will not load"#);
+    assert_snapshot!(warned(&set("block_count", 3)), @r#"warning: `--override-kv llama.block_count=int:3` contradicts the tensors: there is no tensor "blk.2.attn_norm.weight"; the output will not load"#);
+    assert_snapshot!(warned(&set("block_count", 1)), @r#"warning: `--override-kv llama.block_count=int:1` contradicts the tensors: there is no place for tensor "blk.1.attn_v.weight" of shape [160, 64]; the output will not load"#);
     assert_snapshot!(warned(&set("context_length", 512)), @"");
     // Of several the one that is to blame.
     let both = format!("{} {}", set("vocab_size", 50), set("context_length", 32));
-    assert_snapshot!(warned(&both), @r#"warning: `--override-kv llama.vocab_size=50` contradicts the tensors: tensor "token_embd.weight" has shape [256, 40], not [256, 50]; the output will not load"#);
+    assert_snapshot!(warned(&both), @r#"warning: `--override-kv llama.vocab_size=int:50` contradicts the tensors: tensor "token_embd.weight" has shape [256, 40], not [256, 50]; the output will not load"#);
 }
 
 /// Flags that could have no effect are refused, and values that would not be kept as they are.

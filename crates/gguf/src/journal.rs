@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::output::beside;
+use crate::output::{beside, has_name};
 
 /// What every journal begins with; a blank and the number of its format follow.
 const TITLE: &str = "gristmill resume";
@@ -44,13 +44,18 @@ impl Journal {
     /// Opens the journal of an output, or makes it, for what has this fingerprint.
     pub fn open(output: &Path, fingerprint: &str) -> Result<Journal> {
         let path = beside(output, JOURNAL);
-        let file = open_own(&path, true)?;
+        let mut file = open_own(&path, true)?;
         for n_left in (0..N_TRIES).rev() {
             match file.try_lock() {
                 Err(TryLockError::WouldBlock) if n_left == 0 => return Err(busy(output, &file)),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
                 // Some network file systems have no locks.
-                Ok(()) | Err(TryLockError::Error(_)) => break,
+                Ok(()) | Err(TryLockError::Error(_)) if is_named(&file, &path) => break,
+                // Who held the lock has removed the journal meanwhile: this lock keeps nobody off.
+                Ok(()) | Err(TryLockError::Error(_)) if n_left == 0 => {
+                    return Err(busy(output, &file));
+                }
+                Ok(()) | Err(TryLockError::Error(_)) => file = open_own(&path, true)?,
             }
         }
         let start = format!("{TITLE} {FORMAT} {fingerprint} ");
@@ -171,6 +176,10 @@ pub(crate) fn check_unlocked(output: &Path) -> Result<()> {
         },
         Err(_) => Ok(()),
     }
+}
+
+fn is_named(file: &File, path: &Path) -> bool {
+    file.metadata().is_ok_and(|about| has_name(&about, path))
 }
 
 /// Another run holds the lock of this output's journal.

@@ -570,6 +570,11 @@ pub fn same_file(one: &Path, other: &Path) -> bool {
     })
 }
 
+/// Whether an open file still has this name: a file that was removed or replaced lives on while it is open.
+pub(crate) fn has_name(about: &fs::Metadata, path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|named| identity::same(about, &named).unwrap_or(true))
+}
+
 #[cfg(unix)]
 mod identity {
     use std::os::unix::fs::MetadataExt;

@@ -38,20 +38,30 @@ pub fn checkpoints(is_supported: impl Fn(&str) -> bool) -> Option<Vec<Checkpoint
 impl Checkpoint {
     fn find(folder: PathBuf) -> Option<Self> {
         let mut sources = folders(&folder).into_iter();
-        let source = sources.find(|path| path.join("config.json").exists())?;
+        let Some(source) = sources.find(|path| path.join("config.json").exists()) else {
+            // An adapter stands beside no checkpoint.
+            assert!(folder.join("adapter").exists(), "{}", folder.display());
+            return None;
+        };
         let config = json(&source.join("config.json"));
         let meta = json(&folder.join("meta.json"));
         let ids = meta["token_ids"].as_array().into_iter().flatten();
-        Some(Self {
+        let token_ids: Option<Vec<u32>> = ids.map(|id| u32::try_from(id.as_u64()?).ok()).collect();
+        let class = config["architectures"][0].as_str();
+        let (Some(token_ids), Some(class)) = (token_ids, class) else {
+            // As below: what is incomplete must not be passed over.
+            panic!("{}: no class, or ids that are none", folder.display());
+        };
+        let found = Self {
             name: folder.file_name()?.to_str()?.to_owned(),
-            class: config["architectures"][0].as_str()?.to_owned(),
+            class: class.to_owned(),
             pre_tokenizer: meta["pre_tokenizer_name"].as_str().map(str::to_owned),
-            token_ids: ids
-                .filter_map(|id| u32::try_from(id.as_u64()?).ok())
-                .collect(),
+            token_ids,
             folder,
             source,
-        })
+        };
+        assert!(found.converted("f32").exists(), "{found:?}");
+        Some(found)
     }
 
     /// The reference's conversion to an output type.

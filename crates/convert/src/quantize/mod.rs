@@ -145,7 +145,7 @@ fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Q
     let (sources, plan) = (&job.sources, &job.plan);
     let mut report = QuantizeReport::new(options, job.recipe_name(), sources, plan)?;
     check(&job, &mut report)?;
-    for warning in &report.warnings {
+    for warning in report.warnings.iter().chain(&report.fallback_text()) {
         progress(Event::Warning(warning));
     }
     let write_options = job.write_options();
@@ -189,7 +189,7 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
     }
     report
         .warnings
-        .extend(overridden::warnings(job.model, &options.metadata));
+        .extend(overridden::warnings(job.model, options));
     if let Some(importance) = job.importance.as_deref() {
         report
             .warnings

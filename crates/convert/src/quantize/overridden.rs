@@ -5,12 +5,16 @@ use std::collections::HashMap;
 use gristmill_gguf::{Metadata, Model, Value};
 use gristmill_model::{Hyperparameters, TensorSpec, tensor_specs};
 
+use super::QuantizeOptions;
 use super::metadata::append;
 
 /// What the entries that were set contradict, a line for each of them that is to blame. What the source contradicted before
 /// is none of their doing.
-pub(super) fn warnings(model: &Model, set: &[(String, Value)]) -> Vec<String> {
-    let Some(before) = specs(model.metadata(), &[]).filter(|_| !set.is_empty()) else {
+pub(super) fn warnings(model: &Model, options: &QuantizeOptions) -> Vec<String> {
+    let set = &*options.metadata;
+    // Where blocks are left out, the output has other tensors than the source.
+    let has_use = !set.is_empty() && options.prune_blocks.is_empty();
+    let Some(before) = specs(model.metadata(), &[]).filter(|_| has_use) else {
         return Vec::new();
     };
     let tensors = Tensors {
@@ -30,7 +34,7 @@ pub(super) fn warnings(model: &Model, set: &[(String, Value)]) -> Vec<String> {
     };
     let line = |set: &[(String, Value)], what: String| {
         let set = set.iter().map(|(key, value)| match value {
-            Value::U32(number) => format!("{key}={number}"),
+            Value::U32(number) => format!("{key}=int:{number}"),
             value => format!("{key}={value:?}"),
         });
         let set = set.collect::<Vec<_>>().join(", ");

@@ -30,7 +30,8 @@ impl QuantizeReport {
         let types = types.map(|(ty, (n, bytes))| format!("{n} {ty} ({:.2} MiB)", mebibytes(bytes)));
         lines.push(format!("types: {}", types.collect::<Vec<_>>().join(", ")));
         lines.extend(self.plan_lines());
-        lines.extend(self.fallback_line());
+        let fallbacks = self.fallback_text();
+        lines.extend(fallbacks.map(|text| format!("fallbacks: {text}")));
         for (ty, isas) in self.newest_formats() {
             let kernels = match &*isas {
                 [] => "no instruction set has a kernel for it here: the plain one works, slowly"
@@ -132,7 +133,8 @@ impl QuantizeReport {
         lines
     }
 
-    fn fallback_line(&self) -> Option<String> {
+    /// How many tensors fell back to another type, and why, in one line; nothing where none did.
+    pub(super) fn fallback_text(&self) -> Option<String> {
         let kinds = self.fallback_kinds();
         let n_tensors: usize = kinds.iter().map(|kind| kind.tensors.len()).sum();
         let n_elements = kinds.iter().map(|kind| kind.n_elements);
@@ -149,7 +151,7 @@ impl QuantizeReport {
         });
         (n_tensors > 0).then(|| {
             format!(
-                "warning: {n_tensors} of {} tensors ({share:.1} % of the weights) fell back to another type: {}",
+                "{n_tensors} of {} tensors ({share:.1} % of the weights) fell back to another type: {}",
                 self.tensors.len(),
                 kinds.collect::<Vec<_>>().join(", ")
             )

@@ -1,6 +1,6 @@
 //! Writing a new file with the new header and the old data.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::backup::Backup;
 use super::plan::{Outcome, Plan};
 use super::{lock, undo};
 use crate::error::{Error, Result};
-use crate::output::OutputFile;
+use crate::output::{OutputFile, has_name};
 use crate::source::{PIECE_BYTES, Source};
 use crate::writer::write_zeros;
 
@@ -64,18 +64,6 @@ pub(super) fn check_unchanged(plan: &Plan, source: &Source) -> Result<()> {
     Err(Error::ChangedMeanwhile {
         path: plan.real.clone(),
     })
-}
-
-/// Whether an open file still has this name: a file that was replaced lives on while it is open.
-#[cfg(unix)]
-fn has_name(about: &fs::Metadata, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    fs::metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (about.dev(), about.ino()))
-}
-
-#[cfg(not(unix))]
-fn has_name(_: &fs::Metadata, path: &Path) -> bool {
-    path.exists()
 }
 
 /// Writes the new file; it takes its name when it is complete, and the old one's mode with it.

@@ -127,7 +127,7 @@ impl Manifest {
     /// The lines of a text that are hashes; others are passed over.
     pub fn parse(text: &str) -> Manifest {
         let mut manifest = Manifest {
-            lists_all_files: !text.ends_with('\n'),
+            lists_all_files: ends_in_a_name(text),
             ..Manifest::default()
         };
         for line in text.lines() {
@@ -266,11 +266,18 @@ impl Manifest {
 /// Digits by which a word is a hash, or the rest of one, and no word of a text.
 const N_DIGITS: usize = 8;
 
+/// Whether the last line is one of `sha256sum` that ends inside a name, as one that was cut.
+fn ends_in_a_name(text: &str) -> bool {
+    let last = text.trim_end().lines().next_back().unwrap_or_default();
+    !text.ends_with('\n') && !last.ends_with(".gguf") && !last.starts_with("SHA256 (")
+}
+
 /// Whether a line is the rest of one with a hash, for certain; `ends` where a line break follows.
 fn is_cut(line: &str, ends: bool) -> bool {
     let is_hash = |word: &str| {
         let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
-        (word.len() >= N_DIGITS || !ends) && word.bytes().all(is_digit)
+        let has_digits = word.bytes().any(|byte| byte.is_ascii_hexdigit());
+        (word.len() >= N_DIGITS || !ends) && has_digits && word.bytes().all(is_digit)
     };
     let line = line.trim();
     if let Some((_, hash)) = line
@@ -282,7 +289,12 @@ fn is_cut(line: &str, ends: bool) -> bool {
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();
     let n_digits = match Kind::from_name(first) {
-        None => return !ends && words.next().is_none() && first.len() < 64 && is_hash(first),
+        None => {
+            // As long as an MD5 or SHA-1 it is a hash of another kind.
+            let is_short =
+                (N_DIGITS..64).contains(&first.len()) && ![32, 40].contains(&first.len());
+            return !ends && words.next().is_none() && is_short && is_hash(first);
+        }
         Some(Kind::File) => 64,
         Some(Kind::Data(place)) => HashKind::ALL[place].n_digits(),
     };

@@ -222,6 +222,10 @@ impl Keys<'_> {
         key_length: usize,
         architecture: &Architecture,
     ) -> Result<usize, ModelError> {
+        if architecture.choices.rope_style.is_none() {
+            // Nothing is rotated.
+            return Ok(key_length);
+        }
         let suffix = "rope.dimension_count";
         let n_rot = self
             .optional(suffix, MAX_HEAD_LENGTH)?
