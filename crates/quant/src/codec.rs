@@ -86,22 +86,6 @@ fn decode_blocks<B: Block>(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Encodes a row of 256-element blocks of a type whose encoder is called with importance only.
-#[inline(always)]
-pub(crate) fn encode_weighted_row<B>(
-    x: &[f32],
-    importance: Option<&[f32]>,
-    blocks: &mut [B],
-    encode: impl Fn(&[f32], &[f32]) -> B,
-) {
-    // Never called without: see `with_weighted_encode`.
-    let Some(importance) = importance else { return };
-    let pairs = x.chunks_exact(256).zip(importance.chunks_exact(256));
-    for ((x, importance), block) in pairs.zip(blocks) {
-        *block = encode(x, importance);
-    }
-}
-
 /// Encodes rows of `row_len` elements with the searches on lanes of type `L`: what a kernel compiles for its own
 /// instruction set. The bytes are the same for every `L`.
 ///

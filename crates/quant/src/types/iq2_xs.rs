@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, encode_weighted_row};
+use crate::codec::{Block, Codec, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
@@ -112,10 +112,17 @@ impl Block for BlockIq2Xs {
 impl Encode for BlockIq2Xs {
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
+        // Never called without: see `with_weighted_encode`.
+        let Some(importance) = importance else { return };
         let search = search();
-        encode_weighted_row(x, importance, blocks, |x, importance| {
-            encode::<L>(&search, x, importance)
-        });
+        // A loop in place: a closure would be compiled without the caller's instruction set.
+        for ((x, importance), block) in x
+            .chunks_exact(256)
+            .zip(importance.chunks_exact(256))
+            .zip(blocks)
+        {
+            *block = encode::<L>(&search, x, importance);
+        }
     }
 }
 
