@@ -19,6 +19,34 @@ fn whole() -> &'static [u8] {
     WHOLE.get_or_init(|| finished(&folder().join("whole.gguf"), false).expect("nothing is there"))
 }
 
+/// The lines of the journal that an honest run leaves. Hashes are no signatures: who writes a journal for
+/// data of his own has that data continued, and the fuzzer learns to do so.
+fn honest_lines() -> &'static [Vec<u8>] {
+    static LINES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let path = folder().join("honest.gguf");
+        let mut writer = resume(&path, false).expect("nothing is there");
+        write_until(&mut writer, 3);
+        drop(writer);
+        let journal = fs::read(folder().join("honest.gguf.resume")).expect("it goes on");
+        journal
+            .split(|byte| *byte == b'\n')
+            .skip(1)
+            .map(<[u8]>::to_vec)
+            .collect()
+    })
+}
+
+fn is_honest(journal: &[u8]) -> bool {
+    let mut lines = journal.split(|byte| *byte == b'\n');
+    let honest = honest_lines();
+    // The first line names the process; its length is always the same.
+    let is_title = lines
+        .next()
+        .is_some_and(|line| line.len() == honest[0].len());
+    is_title && lines.all(|line| line.is_empty() || honest[1..].iter().any(|known| known == line))
+}
+
 /// Continues the output and reads it.
 fn finished(path: &Path, force: bool) -> gristmill_gguf::Result<Vec<u8>> {
     let mut writer = resume(path, force)?;
@@ -49,7 +77,8 @@ fuzz_target!(|input: &[u8]| {
     }
     match finished(&path, options % 2 == 1) {
         Ok(bytes) => {
-            assert!(bytes == whole);
+            let journal = left.iter().find(|(path, _)| path.ends_with(names[0]));
+            assert!(bytes == whole || journal.is_some_and(|(_, bytes)| !is_honest(bytes)));
             assert!(!folder().join(names[0]).exists() && !folder().join(names[1]).exists());
         }
         Err(error) => {
