@@ -1,6 +1,6 @@
 //! Encoders of every instruction set give the bytes of the plain ones.
 
-use gristmill_quant::{F32, TensorType};
+use gristmill_quant::{F32, Readers, TensorType};
 
 use super::{Random, tables};
 
@@ -91,4 +91,16 @@ fn every_file_gives_both_kernels() {
         n_types += 1;
     }
     assert!(n_types >= 28, "{n_types}");
+}
+
+/// No type of weights that programs read is slow with AVX2 because its file or its line is missing.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn every_released_type_of_weights_has_its_avx2_kernels() {
+    let weights = TensorType::all().filter(|ty| ty.is_quantized() && !ty.is_for_activations());
+    for ty in weights.filter(|ty| ty.policy().readers != Readers::Unreleased) {
+        let kernels = crate::avx2::KERNELS.of(ty);
+        let kernels = kernels.unwrap_or_else(|| panic!("{ty}: no product"));
+        assert!(kernels.encode.is_some(), "{ty}: no encoder");
+    }
 }
