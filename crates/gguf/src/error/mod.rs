@@ -52,6 +52,16 @@ macro_rules! define_errors {
         }
 
         impl Error {
+            /// The names of all variants, in the order of their sections.
+            pub const NAMES: &[&str] = &[$( stringify!($variant) ),*];
+
+            /// The name of its variant, one of [`Error::NAMES`].
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $( Error::$variant { .. } => stringify!($variant), )*
+                }
+            }
+
             /// The file that the error is about, where it is about one.
             pub fn path(&self) -> Option<&Path> {
                 $( $( path_of!(self, $variant { $($fields)* }); )? )*
