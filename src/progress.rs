@@ -82,15 +82,15 @@ pub struct ByteBar {
 }
 
 impl ByteBar {
-    /// A bar that shows itself when the work begins.
-    pub fn new() -> Self {
-        ByteBar {
+    /// Does some work under a bar, which shows itself when the work begins and is gone when it ends.
+    pub fn during<T>(work: impl FnOnce(gristmill_gguf::Progress<'_>) -> T) -> T {
+        let mut bar = ByteBar {
             bar: ProgressBar::hidden(),
-        }
+        };
+        work(&mut |event| bar.event(event))
     }
 
-    /// Shows one event.
-    pub fn event(&mut self, event: gristmill_gguf::Event<'_>) {
+    fn event(&mut self, event: gristmill_gguf::Event<'_>) {
         use gristmill_gguf::Event;
         match event {
             Event::Start { bytes } => self.bar = bar(bytes),

@@ -66,10 +66,7 @@ impl Run for Diff {
             metadata_only: self.metadata_only,
             n_threads: self.threads.or_zero(),
         };
-        let mut bar = ByteBar::new();
-        let found = diff(&options, &mut |event| bar.event(event));
-        drop(bar);
-        let found = match found {
+        let found = match ByteBar::during(|progress| diff(&options, progress)) {
             Ok(found) => found,
             Err(error) => {
                 failure::report(&error.into());

@@ -47,9 +47,7 @@ impl Run for Endian {
             dry_run: self.dry_run,
             force: self.force,
         };
-        let mut bar = ByteBar::new();
-        let report = convert_endian(&options, &mut |event| bar.event(event))?;
-        drop(bar);
+        let report = ByteBar::during(|progress| convert_endian(&options, progress))?;
         let done = display::done(report.dry_run);
         writeln!(
             std::io::stdout().lock(),

@@ -73,9 +73,7 @@ impl Run for Hash {
             (Some(path), true) => Some(reference_manifest(path)?),
         };
         let options = self.options(manifest.as_ref(), as_reference)?;
-        let mut bar = ByteBar::new();
-        let report = hash(&options, &mut |event| bar.event(event))?;
-        drop(bar);
+        let report = ByteBar::during(|progress| hash(&options, progress))?;
         let mut out = std::io::stdout().lock();
         if self.json && manifest.is_none() {
             writeln!(out, "{:#}", to_json(&report))?;

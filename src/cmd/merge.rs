@@ -61,9 +61,7 @@ impl Run for Merge {
 
 /// Merges, and tells what was done.
 pub fn run(options: &MergeOptions) -> anyhow::Result<()> {
-    let mut bar = ByteBar::new();
-    let report = merge(options, &mut |event| bar.event(event))?;
-    drop(bar);
+    let report = ByteBar::during(|progress| merge(options, progress))?;
     let done = display::done(report.dry_run);
     writeln!(
         std::io::stdout().lock(),

@@ -86,9 +86,7 @@ impl Run for Split {
             as_reference,
             input: self.input,
         };
-        let mut bar = ByteBar::new();
-        let report = split(&options, &mut |event| bar.event(event))?;
-        drop(bar);
+        let report = ByteBar::during(|progress| split(&options, progress))?;
         if as_reference {
             print_as_reference(&report)
         } else {
@@ -115,9 +113,7 @@ impl Split {
             options.input.display(),
             options.output.display()
         );
-        let mut bar = ByteBar::new();
-        let report = merge(&options, &mut |event| bar.event(event))?;
-        drop(bar);
+        let report = ByteBar::during(|progress| merge(&options, progress))?;
         if options.delete_shards && !report.dry_run {
             for shard in &report.shards {
                 say!("gguf_merge: deleted file {}", shard.display());
