@@ -553,157 +553,96 @@ fn tensors_listed(tensors: &[String]) -> String {
     format!("{} tensor{plural}: {names}", tensors.len())
 }
 
+/// Makes `fixed_hint` of the remedies of all variants, so that none can be left out: texts, `None` where there is no
+/// remedy, and `None` where [`ConvertError::hint`] works it out.
+macro_rules! fixed_hints {
+    ($( $($variant:ident)|+ => $hint:expr; )*) => {
+        fn fixed_hint(&self) -> Option<&'static str> {
+            match self {
+                $( $(ConvertError::$variant { .. })|+ => $hint.into(), )*
+            }
+        }
+    };
+}
+
 impl ConvertError {
     /// What to do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
-        let hint = match self {
-            ConvertError::In { error, .. } => return error.hint(),
-            ConvertError::Gguf(error) => return error.hint().map(str::to_owned),
-            ConvertError::Model(gristmill_model::ModelError::Hyperparameter { .. }) => {
-                "the value comes from config.json, which is damaged or edited; download it again with the checkpoint"
-            }
-            ConvertError::Model(error) => return error.hint().map(str::to_owned),
-            ConvertError::Overflow { .. } => "use --outtype bf16 (or f32), which has the range",
-            ConvertError::MissingShards { .. } | ConvertError::IncompleteSet { .. } => {
-                "download the missing files; the checkpoint is incomplete"
-            }
-            ConvertError::IndexMismatch { .. } | ConvertError::DuplicateTensor { .. } => {
-                "the files are of different downloads or edited; download the checkpoint again"
-            }
-            ConvertError::QuantizedSource { .. } => {
-                "convert the original checkpoint in 16 or 32 bits instead"
-            }
-            ConvertError::NotAFolder { found, .. } => found.remedy(),
-            ConvertError::Foreign { remedy, .. } => remedy,
-            ConvertError::Pickled { .. } => {
-                "save the model as safetensors, as save_pretrained of transformers does, or download a revision that has such files"
-            }
-            ConvertError::MissingFile { .. } => {
-                "give the folder that holds config.json and model*.safetensors"
-            }
-            ConvertError::Json { .. }
-            | ConvertError::Safetensors { .. }
-            | ConvertError::TooLarge { .. } => {
-                "the file is damaged or incomplete; download it again"
-            }
-            ConvertError::MissingTensor { .. } | ConvertError::TensorShape { .. } => {
-                "the weights do not fit config.json; download the checkpoint again"
-            }
-            ConvertError::UnknownOutputType { .. } => {
-                "`gristmill quantize --help` lists the recipes"
-            }
-            ConvertError::VocabularySize { .. } => {
-                "the tokenizer files belong to another model, or added tokens never got embeddings"
-            }
-            ConvertError::Tokenizer { .. } => {
-                "if the file is damaged or was edited, download it again with the checkpoint"
-            }
-            ConvertError::Vocabulary { .. } => {
-                "the tokenizer's files are damaged, edited or contradict each other; download them again with the checkpoint"
-            }
-            ConvertError::NotAFile { .. } => "put the file itself into the folder",
-            ConvertError::Adapter { .. } => {
-                "merge it into its base model and convert that; adapters are not converted yet"
-            }
-            ConvertError::ElementType { .. } => {
-                "save the checkpoint in bf16, f16 or f32 and convert that"
-            }
-            ConvertError::UnknownPreTokenizerName { .. } => {
-                "give a known name, or leave it to the tokenizer's own files"
-            }
-            ConvertError::NoTokenizer { .. } => {
-                "download the checkpoint's tokenizer files into the folder"
-            }
-            ConvertError::UnknownPreTokenizer { nearest, .. } => {
-                return Some(format!(
-                    "if you know that a known one cuts text the same way, say so: --tokenizer-pre {nearest}"
-                ));
-            }
-            _ => return self.quantize_hint(),
-        };
-        Some(hint.to_owned())
-    }
-
-    /// The remedies of recipes and quantization.
-    fn quantize_hint(&self) -> Option<String> {
         match self {
+            ConvertError::In { error, .. } => error.hint(),
+            ConvertError::Gguf(error) => error.hint().map(str::to_owned),
+            ConvertError::Model(gristmill_model::ModelError::Hyperparameter { .. }) => Some(
+                "the value comes from config.json, which is damaged or edited; download it again with the checkpoint"
+                    .to_owned(),
+            ),
+            ConvertError::Model(error) => error.hint().map(str::to_owned),
+            ConvertError::Description { source, .. } => source.hint().map(str::to_owned),
+            ConvertError::NotAFolder { found, .. } => Some(found.remedy().to_owned()),
+            ConvertError::Foreign { remedy, .. } => Some((*remedy).to_owned()),
+            ConvertError::UnknownPreTokenizer { nearest, .. } => Some(format!(
+                "if you know that a known one cuts text the same way, say so: --tokenizer-pre {nearest}"
+            )),
             ConvertError::TargetTooSmall {
                 with_importance: Some(smallest),
                 ..
             } => Some(format!(
                 "ask for as much, or more; with importance data for all matrices (`--imatrix`) the smallest takes {smallest}"
             )),
-            _ => self.fixed_quantize_hint().map(str::to_owned),
-        }
-    }
-
-    fn fixed_quantize_hint(&self) -> Option<&'static str> {
-        Some(match self {
-            ConvertError::UnknownRecipe { .. } => "`gristmill quantize --help` lists the types",
-            ConvertError::UnknownArchitecture { .. } => {
-                "the metadata is damaged or was edited; `--override-kv general.architecture=str:NAME` sets the right name"
-            }
-            ConvertError::Description { source, .. } => return source.hint(),
-            ConvertError::UnknownTensorType { .. } => {
-                "tensor types are lower-case names such as q4_K, q8_0 or f16"
-            }
-            ConvertError::BadTensorOverride { .. } => {
-                "write it as PATTERN=TYPE, for example attn_v=q8_0"
-            }
-            ConvertError::NoEncoder { .. }
-            | ConvertError::NoFallback { .. }
-            | ConvertError::ActivationType { .. } => {
-                "choose another recipe, or another type for that tensor with `--tensor-type`"
-            }
-            ConvertError::NoDecoder { .. } => {
-                "keep it with `--tensor-type NAME=TYPE`, where TYPE is the type that it has"
-            }
-            ConvertError::NoLayer { .. } => {
-                "the tensor is none of this architecture's, or its number of layers is wrong; `--pure` needs no layers"
-            }
-            ConvertError::OutputTwice { .. } => "give each output a name of its own",
-            ConvertError::BadOverride { .. } => "give another value, or leave the entry out",
-            ConvertError::SplitKey { .. } => {
-                "leave it out; `--keep-split` or `gristmill split` write it"
-            }
-            ConvertError::NothingLeft => "leave at least one block out of --prune-layers",
-            ConvertError::NothingToChoose => {
-                "give a type in place of the target; COPY copies a file that has nothing to quantize"
-            }
-            ConvertError::ImportanceRange { .. } => {
-                "mean squares of activations lie between 1e-17 and 1e15: the file is damaged or was scaled; make the importance matrix again, or leave that tensor's entry out with `--exclude-weights NAME`"
-            }
-            ConvertError::BeyondType { .. } => {
-                "BF16 holds any magnitude: give that tensor a type with `--tensor-type`, or mend the source"
-            }
-            ConvertError::Requantize { .. } => {
-                "quantize the F16, BF16 or F32 file again; `--allow-requantize` accepts the added loss"
-            }
-            ConvertError::ImportanceRequired { .. } => {
-                "give `--imatrix FILE`, made with text through this model; or choose a recipe of more bits"
-            }
-            ConvertError::ImportanceInOneStep { .. } => {
-                "convert to a float type (`gristmill convert --outtype bf16`) and then use `gristmill quantize --imatrix FILE`; or choose a recipe of more bits"
-            }
-            ConvertError::ImportanceLength { .. } | ConvertError::ImportanceForeign { .. } => {
-                "the importance matrix was made with another model; make one with this model"
-            }
-            ConvertError::ImportanceEmpty { .. } => {
-                "the parts of names given to --include-weights or --exclude-weights leave nothing; leave them out"
-            }
-            ConvertError::NoSuchBlock { .. } => "`gristmill inspect` shows the blocks of a model",
-            ConvertError::TargetTooSmall { .. } => "ask for as much, or more",
-            ConvertError::FallbackForbidden { .. } => {
-                "leave out --strict, or choose a recipe with smaller blocks"
-            }
             ConvertError::Quant {
                 source: QuantError::NonFinite { .. },
                 ..
-            } => {
+            } => Some(
                 "the source holds NaN, infinite or (for this type) too large values there; BF16 holds any magnitude"
-            }
-            _ => return None,
-        })
+                    .to_owned(),
+            ),
+            _ => self.fixed_hint().map(str::to_owned),
+        }
+    }
+
+    fixed_hints! {
+        // Worked out above.
+        In | Gguf | Model | Description | NotAFolder | Foreign | UnknownPreTokenizer => None;
+        // The system's answer has its own remedy; what is left of the others is a fault of this program.
+        Io | Kernel | Quant => None;
+        Overflow => "use --outtype bf16 (or f32), which has the range";
+        MissingShards | IncompleteSet => "download the missing files; the checkpoint is incomplete";
+        IndexMismatch | DuplicateTensor => "the files are of different downloads or edited; download the checkpoint again";
+        QuantizedSource => "convert the original checkpoint in 16 or 32 bits instead";
+        Pickled => "save the model as safetensors, as save_pretrained of transformers does, or download a revision that has such files";
+        MissingFile => "give the folder that holds config.json and model*.safetensors";
+        Json | Safetensors | TooLarge => "the file is damaged or incomplete; download it again";
+        MissingTensor | TensorShape => "the weights do not fit config.json; download the checkpoint again";
+        UnknownOutputType => "`gristmill quantize --help` lists the recipes";
+        VocabularySize => "the tokenizer files belong to another model, or added tokens never got embeddings";
+        Tokenizer => "if the file is damaged or was edited, download it again with the checkpoint";
+        Vocabulary => "the tokenizer's files are damaged, edited or contradict each other; download them again with the checkpoint";
+        NotAFile => "put the file itself into the folder";
+        Adapter => "merge it into its base model and convert that; adapters are not converted yet";
+        ElementType => "save the checkpoint in bf16, f16 or f32 and convert that";
+        UnknownPreTokenizerName => "give a known name, or leave it to the tokenizer's own files";
+        NoTokenizer => "download the checkpoint's tokenizer files into the folder";
+        UnknownRecipe => "`gristmill quantize --help` lists the types";
+        UnknownArchitecture => "the metadata is damaged or was edited; `--override-kv general.architecture=str:NAME` sets the right name";
+        UnknownTensorType => "tensor types are lower-case names such as q4_K, q8_0 or f16";
+        BadTensorOverride => "write it as PATTERN=TYPE, for example attn_v=q8_0";
+        NoEncoder | NoFallback | ActivationType => "choose another recipe, or another type for that tensor with `--tensor-type`";
+        NoDecoder => "keep it with `--tensor-type NAME=TYPE`, where TYPE is the type that it has";
+        NoLayer => "the tensor is none of this architecture's, or its number of layers is wrong; `--pure` needs no layers";
+        OutputTwice => "give each output a name of its own";
+        BadOverride => "give another value, or leave the entry out";
+        SplitKey => "leave it out; `--keep-split` or `gristmill split` write it";
+        NothingLeft => "leave at least one block out of --prune-layers";
+        NothingToChoose => "give a type in place of the target; COPY copies a file that has nothing to quantize";
+        ImportanceRange => "mean squares of activations lie between 1e-17 and 1e15: the file is damaged or was scaled; make the importance matrix again, or leave that tensor's entry out with `--exclude-weights NAME`";
+        BeyondType => "BF16 holds any magnitude: give that tensor a type with `--tensor-type`, or mend the source";
+        Requantize => "quantize the F16, BF16 or F32 file again; `--allow-requantize` accepts the added loss";
+        ImportanceRequired => "give `--imatrix FILE`, made with text through this model; or choose a recipe of more bits";
+        ImportanceInOneStep => "convert to a float type (`gristmill convert --outtype bf16`) and then use `gristmill quantize --imatrix FILE`; or choose a recipe of more bits";
+        ImportanceLength | ImportanceForeign => "the importance matrix was made with another model; make one with this model";
+        ImportanceEmpty => "the parts of names given to --include-weights or --exclude-weights leave nothing; leave them out";
+        NoSuchBlock => "`gristmill inspect` shows the blocks of a model";
+        TargetTooSmall => "ask for as much, or more";
+        FallbackForbidden => "leave out --strict, or choose a recipe with smaller blocks";
     }
 
     /// The error with the file or folder it is about, where it does not name one itself.

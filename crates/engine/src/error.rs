@@ -1,5 +1,7 @@
 //! What can go wrong with a loaded model.
 
+use gristmill_kernels::KernelError;
+
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -75,7 +77,7 @@ pub enum EngineError {
     Compute(#[from] gristmill_compute::ComputeError),
     /// The instruction set asked for is not there.
     #[error(transparent)]
-    Kernel(#[from] gristmill_kernels::KernelError),
+    Kernel(#[from] KernelError),
     /// A tensor that lies where this machine cannot address it.
     #[error("tensor {name} lies beyond what this machine can address")]
     TensorPlace {
@@ -252,7 +254,18 @@ impl EngineError {
             EngineError::TemplateSyntax { .. } | EngineError::TemplateRender { .. } => {
                 Some("give another template with --chat-template or --chat-template-file".into())
             }
-            _ => None,
+            EngineError::CacheFull { .. } => {
+                Some("give a longer context with -c, or end sequences that are done with".into())
+            }
+            EngineError::SavedState { .. } => {
+                Some("restore it where model, context and cache types are those it was saved with".into())
+            }
+            EngineError::TensorPlace { .. } => Some("use a machine with 64 bits".into()),
+            EngineError::Kernel(
+                KernelError::UnknownIsa { .. } | KernelError::UnsupportedIsa { .. },
+            ) => Some("leave GRISTMILL_ISA unset: the fastest instruction set that is there is taken".into()),
+            // What is left is a fault of this program.
+            EngineError::Kernel(_) | EngineError::Compute(_) => None,
         }
     }
 }

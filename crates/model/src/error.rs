@@ -143,7 +143,10 @@ impl ModelError {
             ModelError::Config { .. } => {
                 "config.json is damaged or edited; download it again with the checkpoint"
             }
-            _ => return None,
+            // Its message has the remedy in it; the others are faults of the program.
+            ModelError::NotAModel { .. }
+            | ModelError::CacheLayers { .. }
+            | ModelError::Compute(_) => return None,
         })
     }
 }

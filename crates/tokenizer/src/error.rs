@@ -111,7 +111,13 @@ impl TokenizerError {
             TokenizerError::UnknownPreTokenizer { .. } => {
                 "convert the model again, with `--tokenizer-pre NAME` if its pre-tokenizer is a known one; or update gristmill"
             }
-            _ => {
+            TokenizerError::WrongType { .. }
+            | TokenizerError::WrongLength { .. }
+            | TokenizerError::TokenCount { .. }
+            | TokenizerError::DuplicateToken { .. }
+            | TokenizerError::IdOutOfRange { .. }
+            | TokenizerError::NoTokenToAdd { .. }
+            | TokenizerError::BadMerge { .. } => {
                 "the vocabulary is damaged, or was made by a faulty tool; convert the model again from its original checkpoint"
             }
         })
