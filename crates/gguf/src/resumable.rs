@@ -75,6 +75,8 @@ pub struct Spoilt {
     pub fault: Fault,
     /// The file that is at fault; for a source, the one that was made from it.
     pub path: PathBuf,
+    /// The tensor at which it was found.
+    pub found_at: String,
     /// The first tensor that is written again.
     pub tensor: String,
     /// Its number, from 0.
@@ -99,22 +101,23 @@ pub enum Fault {
     Source,
     /// The journal's line of the tensor is none.
     Line,
-    /// The file has its name already, and is not what was written.
+    /// The file has its name already, and differs from what was written: it may be an older one.
     Named,
 }
 
 impl fmt::Display for Spoilt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, tensor) = (self.path.display(), self.tensor.escape_debug());
+        let (path, found_at) = (self.path.display(), self.found_at.escape_debug());
         match self.fault {
             Fault::Missing => write!(f, "{path}: cannot be read")?,
             Fault::Head => write!(f, "{path}: its header is damaged")?,
-            Fault::Short => write!(f, "{path}: ends inside tensor {tensor}")?,
-            Fault::Data => write!(f, "{path}: the data of tensor {tensor} is damaged")?,
-            Fault::Source => write!(f, "{path}: the source of tensor {tensor} has changed")?,
-            Fault::Line => write!(f, "{path}: the line of tensor {tensor} is damaged")?,
-            Fault::Named => write!(f, "{path}: is not the file that was written")?,
+            Fault::Short => write!(f, "{path}: ends inside tensor {found_at}")?,
+            Fault::Data => write!(f, "{path}: the data of tensor {found_at} is damaged")?,
+            Fault::Source => write!(f, "{path}: the source of tensor {found_at} has changed")?,
+            Fault::Line => write!(f, "{path}: the line of tensor {found_at} is damaged")?,
+            Fault::Named => write!(f, "{path}: differs from the file that was written")?,
         }
+        let tensor = self.tensor.escape_debug();
         let (number, n_tensors) = (self.index + 1, self.n_tensors);
         write!(
             f,
@@ -399,11 +402,17 @@ impl Begun {
             }
         }
         let lines = lines.unwrap_or_default();
-        let (mut verified, mut fault) = verify(&self.files, &self.tensors, lines, read_source);
-        if self.settle_named(&mut verified, options)? {
-            fault = Some(Fault::Named);
-        }
-        let spoilt = fault.map(|fault| self.spoilt(fault, verified.len()));
+        let (mut verified, fault) = verify(&self.files, &self.tensors, lines, read_source);
+        let n_verified = verified.len();
+        let unknown = self.settle_named(&mut verified, options)?;
+        let found = match (fault, unknown) {
+            (Some(fault), _) => Some((fault, n_verified)),
+            (None, Some(at)) if n_verified == self.tensors.len() => Some((Fault::Named, at)),
+            // Files get their names when all is done, of which the journal does not tell.
+            (None, Some(_)) => Some((Fault::Line, n_verified)),
+            (None, None) => None,
+        };
+        let spoilt = found.map(|(fault, at)| self.spoilt(fault, at, verified.len()));
         prepare(&self.files, &self.tensors, verified.len(), || {
             self.journal.cut(&verified)
         })?;
@@ -429,25 +438,30 @@ impl Begun {
         Ok(writer)
     }
 
-    /// A fault that the tensor of this number, and all behind it, are written again for.
-    fn spoilt(&self, fault: Fault, index: usize) -> Spoilt {
-        let place = &self.tensors[index];
+    /// A fault at the tensor of number `at`, for which that of number `index` and all behind it are written again.
+    fn spoilt(&self, fault: Fault, at: usize, index: usize) -> Spoilt {
         let path = match fault {
             Fault::Line => self.journal.path(),
-            _ => self.files[place.file].place(),
+            _ => self.files[self.tensors[at].file].place(),
         };
         Spoilt {
             fault,
             path: path.to_owned(),
-            tensor: place.name.clone(),
+            found_at: self.tensors[at].name.clone(),
+            tensor: self.tensors[index].name.clone(),
             index,
             n_tensors: self.tensors.len(),
         }
     }
 
     /// Finds the files that have their own names already. They are ours only if everything is done; else what stands
-    /// there is checked as before any run, and their tensors are written again, which is true then.
-    fn settle_named(&mut self, verified: &mut Vec<Line>, options: &WriteOptions) -> Result<bool> {
+    /// there is checked as before any run, and their tensors are written again; the first tensor of a file that is not ours
+    /// is told then.
+    fn settle_named(
+        &mut self,
+        verified: &mut Vec<Line>,
+        options: &WriteOptions,
+    ) -> Result<Option<usize>> {
         let all_done = verified.len() == self.tensors.len();
         for shard in &mut self.files {
             shard.named = all_done && shard.place() == shard.path && shard.has_its_name();
@@ -456,18 +470,19 @@ impl Begun {
             let shard = &files[place.file];
             !shard.named && shard.place() == shard.path
         };
+        let first_lost =
+            |files: &[Shard]| self.tensors.iter().position(|place| is_lost(files, place));
         // One file that is not ours makes all of them be written again, so that none keeps its name.
-        if self.tensors.iter().any(|place| is_lost(&self.files, place)) {
+        let not_ours = first_lost(&self.files);
+        if not_ours.is_some() {
             self.files.iter_mut().for_each(|shard| shard.named = false);
         }
         for shard in self.files.iter().filter(|shard| !shard.named) {
             output::check_unlocked_target(&shard.path, options)?;
         }
-        let mut places = self.tensors.iter();
-        let first = places.position(|place| is_lost(&self.files, place));
-        let first = first.filter(|first| *first < verified.len());
+        let first = first_lost(&self.files).filter(|first| *first < verified.len());
         verified.truncate(first.unwrap_or(verified.len()));
-        Ok(first.is_some())
+        Ok(not_ours.filter(|_| first.is_some()))
     }
 }
 
@@ -581,7 +596,8 @@ fn verify_one(
         open => {
             let mut file = File::open(shard.place()).map_err(|_| Fault::Missing)?;
             if !shard.heads(&mut file) {
-                return Err(Fault::Head);
+                let is_named = shard.place() == shard.path;
+                return Err(if is_named { Fault::Named } else { Fault::Head });
             }
             &mut open.insert((place.file, file)).1
         }

@@ -319,11 +319,57 @@ fn a_file_that_was_changed_under_its_name_is_written_again() {
         assert!(matches!(error, Error::OutputExists { .. }), "{error}");
         let mut writer =
             open_with(&plan, &force, "x", b"source").expect("what is there may be replaced");
+        let spoilt = writer.spoilt().expect("it is told");
+        assert_eq!((spoilt.fault, &spoilt.path), (Fault::Named, path));
         assert_eq!(std::fs::read(path).expect("it is there"), longer);
         go_on(&mut writer, &plan, 5);
         writer.finish().expect("it is complete");
         assert_eq!(files(&plan), expected, "{n_shards} {named:?} {changed}");
     }
+}
+
+/// What is at fault in a file that has its name already is told as it is, and an older file is no damaged one.
+#[test]
+fn faults_of_named_files_are_told() {
+    let force = WriteOptions {
+        force: true,
+        ..WriteOptions::default()
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let set = plan(&folder.path().join("set"), 3);
+    let mut writer = open(&set, "x").expect("nothing is there");
+    go_on(&mut writer, &set, 5);
+    drop(writer);
+    for shard in &set[1..] {
+        std::fs::rename(partial(&shard.path, ".partial"), &shard.path).expect("it is there");
+    }
+    let damaged = &set[2].path;
+    let mut bytes = std::fs::read(damaged).expect("it is there");
+    let last = bytes.len() - 33;
+    bytes[last] ^= 1;
+    std::fs::write(damaged, bytes).expect("it is writable");
+    let writer = open_with(&set, &force, "x", b"source").expect("it goes on");
+    let spoilt = writer.spoilt().expect("it is damaged");
+    assert_eq!((spoilt.fault, &spoilt.path), (Fault::Data, damaged));
+    assert!(
+        spoilt.index < 4 && spoilt.found_at > spoilt.tensor,
+        "{spoilt:?}"
+    );
+    drop(writer);
+
+    let one = plan(&folder.path().join("one"), 1);
+    std::fs::write(&one[0].path, b"GGUF, and older").expect("it is writable");
+    let mut writer = open_with(&one, &force, "x", b"source").expect("it goes on");
+    go_on(&mut writer, &one, 2);
+    drop(writer);
+    std::fs::remove_file(partial(&one[0].path, ".partial")).expect("it is there");
+    let writer = open_with(&one, &force, "x", b"source").expect("it goes on");
+    let text = writer.spoilt().map(ToString::to_string).unwrap_or_default();
+    let start = format!(
+        "{}: differs from the file that was written; everything from tensor blk.0.attn_q.weight",
+        one[0].path.display()
+    );
+    assert!(text.starts_with(&start), "{text}");
 }
 
 /// A set that is to replace another one, and of which a file gets no name.
