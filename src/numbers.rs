@@ -36,22 +36,6 @@ fn within<N: FromStr + PartialOrd + Display + Clone>(
     }
 }
 
-/// A finite number for which a rule holds; `rule` says it in words, as in "it must be a number {rule}".
-pub fn finite(
-    rule: &'static str,
-    holds: fn(f32) -> bool,
-) -> impl Fn(&str) -> Result<f32, String> + Clone {
-    move |text| {
-        let number: Option<f32> = text.trim().parse().ok();
-        number
-            .filter(|number| number.is_finite() && holds(*number))
-            .ok_or_else(|| match rule {
-                "" => "it must be a finite number".to_owned(),
-                rule => format!("it must be a number {rule}"),
-            })
-    }
-}
-
 /// A number of threads; 0 and less leave it to the machine, as in the reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Threads(Option<NonZeroUsize>);
@@ -94,18 +78,6 @@ mod tests {
             assert_eq!(message, "it must be a whole number from -1 to 9", "{text}");
         }
         assert!(count(1..=2)("-1").is_err() && count(1..=2)("2") == Ok(2));
-    }
-
-    #[test]
-    fn numbers_are_finite() {
-        let share = finite("from 0 to 1", |p| (0.0..=1.0).contains(&p));
-        assert_eq!(share("0.5"), Ok(0.5));
-        for text in ["nan", "inf", "-0.1", "1.1", "1e99", "x"] {
-            assert_eq!(
-                share(text).expect_err("it is outside"),
-                "it must be a number from 0 to 1"
-            );
-        }
     }
 
     #[test]

@@ -90,10 +90,9 @@ fn recommended_penalties_count() {
 
 #[test]
 fn a_recommendation_that_cannot_be_followed_is_said_and_left_out() {
-    let cases: [(&str, Value, &str); 4] = [
+    let cases: [(&str, Value, &str); 3] = [
         ("general.sampling.temp", f32::NAN.into(), "is NaN"),
         ("general.sampling.penalty_repeat", (-1.0f32).into(), "is -1"),
-        ("general.sampling.mirostat", 2i32.into(), "is 2"),
         (
             "general.sampling.sequence",
             "top_k\nerror: forged;temperature".into(),
@@ -121,10 +120,26 @@ fn the_default_order_of_the_reference_is_understood() {
     ] {
         assert_eq!(ids(&place, flags), greedy, "{flags}");
     }
-    let shown = place.run("gristmill run -m a.gguf --samplers top_k;infill");
-    assert!(shown.starts_with("exit: 2"), "{shown}");
-    assert!(
-        shown.contains("sampler 'infill' is not supported"),
-        "{shown}"
-    );
+}
+
+#[test]
+fn temperature_0_takes_the_best_token_whatever_the_stages() {
+    let place = recommending(Vec::new());
+    let greedy = ids(&place, "--temp 0");
+    for flags in [
+        "--samplers top_k",
+        "--samplers top_p;min_p",
+        "--sampler-seq e",
+    ] {
+        assert_eq!(
+            ids(&place, &format!("--temp 0 {flags} --seed 3")),
+            greedy,
+            "{flags}"
+        );
+        assert_ne!(
+            ids(&place, &format!("--temp 5 {flags} --seed 3")),
+            greedy,
+            "{flags}"
+        );
+    }
 }

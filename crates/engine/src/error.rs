@@ -6,9 +6,15 @@ use gristmill_kernels::KernelError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// A stage name that [`crate::sampling::SAMPLERS`] does not have.
-    #[error("unknown sampler '{name}'")]
+    /// A stage name that neither [`crate::sampling::SAMPLERS`] nor the reference has.
+    #[error("there is no sampler '{name}'")]
     UnknownSampler {
+        /// The name as given.
+        name: String,
+    },
+    /// A stage of the reference that [`crate::sampling::SAMPLERS`] does not have.
+    #[error("sampler '{name}' is not supported yet")]
+    UnsupportedSampler {
         /// The name as given.
         name: String,
     },
@@ -18,7 +24,9 @@ pub enum EngineError {
         /// Name of the parameter.
         name: String,
         /// The value given.
-        value: f32,
+        value: f64,
+        /// What it must be.
+        expected: String,
     },
     /// A logit bias for a token that does not exist.
     #[error("logit bias for token {id}, but the vocabulary has {n_vocab} tokens")]
@@ -222,9 +230,7 @@ impl EngineError {
                 "ids go from 0 to {}; `gristmill tokenize` shows those of a text",
                 n_vocab.saturating_sub(1)
             )),
-            EngineError::BadSamplingValue { .. } => {
-                Some("give a finite number; a repeat penalty must be above 0".into())
-            }
+            EngineError::BadSamplingValue { expected, .. } => Some(format!("give {expected}")),
             EngineError::ContextLength { .. }
             | EngineError::Compute(gristmill_compute::ComputeError::OutOfMemory { .. }) => {
                 Some("give a shorter context with -c".into())
@@ -246,10 +252,8 @@ impl EngineError {
             EngineError::Limit { .. } => {
                 Some("give a number, -1 for no limit, or -2 to fill the context".into())
             }
-            EngineError::UnknownSampler { .. } => {
-                let kinds = crate::sampling::sorted_samplers();
-                let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
-                Some(format!("samplers are {}", names.join(", ")))
+            EngineError::UnknownSampler { .. } | EngineError::UnsupportedSampler { .. } => {
+                Some(crate::sampling::supported_samplers())
             }
             EngineError::TemplateSyntax { .. } | EngineError::TemplateRender { .. } => {
                 Some("give another template with --chat-template or --chat-template-file".into())

@@ -1,9 +1,8 @@
 //! Flags of sampling: one for each parameter of the engine's stages, and those of the chain.
 
-use clap::builder::TypedValueParser as _;
 use gristmill_engine::sampling::{
-    Domain, Parameter, ParameterValues, RANDOM_SEED, REFERENCE_ORDER, SAMPLERS, SamplingOptions,
-    SamplingWishes, default_order, is_dormant, parameters, sampler, sorted_samplers,
+    Domain, Parameter, ParameterValues, RANDOM_SEED, SamplingOptions, SamplingWishes,
+    asked_sampler, default_order, parameters, sampler_name, supported_samplers,
 };
 
 use crate::numbers;
@@ -55,12 +54,8 @@ impl clap::Args for ParameterFlags {
 
 impl clap::FromArgMatches for ParameterFlags {
     fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
-        let mut values = ParameterValues::default();
-        for parameter in parameters() {
-            if let Some(number) = matches.get_one(parameter.flag) {
-                values.set(parameter, *number);
-            }
-        }
+        let given = parameters().filter_map(|parameter| matches.get_one(parameter.flag));
+        let values = given.fold(ParameterValues::default(), ParameterValues::or);
         Ok(ParameterFlags(values))
     }
 
@@ -77,19 +72,25 @@ fn argument(parameter: &'static Parameter) -> clap::Arg {
         Some(_) => format!("the model's own, or {default}"),
         None => default,
     };
-    let argument = clap::Arg::new(parameter.flag)
+    clap::Arg::new(parameter.flag)
         .long(parameter.flag)
         .visible_aliases(parameter.aliases)
         .value_name(parameter.value_name)
-        .help(format!("{} [default: {default}]", parameter.help));
-    match &parameter.domain {
-        Domain::Float { rule, holds, .. } => {
-            argument.value_parser(numbers::finite(rule, *holds).map(f64::from))
-        }
-        Domain::Whole { range, .. } => {
-            let range = i64::from(*range.start())..=i64::from(*range.end());
-            argument.value_parser(numbers::whole(range).map(|number| number as f64))
-        }
+        .help(format!("{} [default: {default}]", parameter.help))
+        .value_parser(|text: &str| value(parameter, text))
+}
+
+/// The number that a flag gives its parameter.
+fn value(parameter: &Parameter, text: &str) -> Result<ParameterValues, String> {
+    let number = match parameter.domain {
+        Domain::Float { .. } => text.trim().parse::<f32>().ok().map(f64::from),
+        Domain::Whole { .. } => text.trim().parse::<i64>().ok().map(|number| number as f64),
+    };
+    let mut values = ParameterValues::default();
+    let set = number.and_then(|number| values.set(parameter, number).ok());
+    match set {
+        Some(()) => Ok(values),
+        None => Err(format!("it must be {}", parameter.expected())),
     }
 }
 
@@ -109,39 +110,26 @@ fn logit_bias(text: &str) -> Result<(u32, f32), String> {
 }
 
 fn sampler_names(text: &str) -> Result<String, String> {
-    let mut names = text.split(';').filter(|name| !name.is_empty());
-    match names.find(|name| sampler(name).is_none() && !is_dormant(name)) {
-        None => Ok(text.to_owned()),
-        Some(unknown) => {
-            let kinds = sorted_samplers();
-            let known: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
-            Err(format!(
-                "sampler '{unknown}' is not supported; there are {}",
-                known.join(", ")
-            ))
-        }
+    let names = text.split(';').filter(|name| !name.is_empty());
+    for name in names {
+        asked_sampler(name).map_err(|error| format!("{error}; {}", supported_samplers()))?;
     }
+    Ok(text.to_owned())
 }
 
 /// The names, separated by semicolons, that a sequence of letters stands for.
 fn sampler_letters(text: &str) -> Result<String, String> {
-    let name = |letter: char| {
-        let kinds = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
-        let mut kinds = kinds.chain(REFERENCE_ORDER.iter().copied());
-        let found = kinds.find(|(_, known)| *known == letter);
-        found.map(|(name, _)| name).ok_or_else(|| {
-            let known: Vec<String> = sorted_samplers()
-                .iter()
-                .map(|kind| format!("{} ({})", kind.letter, kind.name))
-                .collect();
+    let name = |letter| {
+        let none = || {
             format!(
-                "the sampler of letter '{letter}' is not supported; there are {}",
-                known.join(", ")
+                "no sampler has the letter '{letter}'; {}",
+                supported_samplers()
             )
-        })
+        };
+        sampler_name(letter).ok_or_else(none)
     };
     let names: Result<Vec<&str>, String> = text.chars().map(name).collect();
-    Ok(names?.join(";"))
+    sampler_names(&names?.join(";"))
 }
 
 impl SamplingFlags {

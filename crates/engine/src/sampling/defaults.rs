@@ -4,7 +4,7 @@
 use gristmill_gguf::{Metadata, Value};
 
 use super::{
-    Parameter, ParameterValues, SamplingOptions, foreign_switches, is_dormant, parameters, sampler,
+    Parameter, ParameterValues, SamplingOptions, asked_sampler, foreign_switches, parameters,
 };
 
 /// Metadata keys of sampling defaults begin with this.
@@ -65,9 +65,7 @@ impl ModelSampling {
         let mut found = ModelSampling::default();
         found.wishes.samplers = found.sequence(metadata);
         for parameter in parameters() {
-            if let Some(number) = found.number(metadata, parameter) {
-                found.wishes.values.set(parameter, number);
-            }
+            found.recommended(metadata, parameter);
         }
         found.unsupported(metadata);
         found
@@ -83,7 +81,7 @@ impl ModelSampling {
         };
         let names = text.split(';').filter(|name| !name.trim().is_empty());
         let (known, unknown): (Vec<&str>, Vec<&str>) =
-            names.partition(|name| sampler(name).is_some() || is_dormant(name));
+            names.partition(|name| asked_sampler(name).is_ok());
         if !unknown.is_empty() {
             let names: Vec<String> = unknown.iter().map(|name| format!("{name:?}")).collect();
             self.warnings.push(format!(
@@ -94,16 +92,17 @@ impl ModelSampling {
         (!known.is_empty()).then(|| known.into_iter().map(str::to_owned).collect())
     }
 
-    /// The number that the model recommends for a parameter. As the reference reads text, a fraction is cut off where
-    /// there can be none.
-    fn number(&mut self, metadata: &Metadata, parameter: &Parameter) -> Option<f64> {
-        let key = format!("{PREFIX}{}", parameter.key?);
-        let value = metadata.get(&key)?;
-        let number = number(value).and_then(|number| parameter.accept(number));
-        if number.is_none() {
+    /// Takes the number that the model recommends for a parameter. As the reference reads text, a fraction is cut off
+    /// where there can be none.
+    fn recommended(&mut self, metadata: &Metadata, parameter: &Parameter) {
+        let key = parameter.key.map(|key| format!("{PREFIX}{key}"));
+        let Some((value, key)) = key.and_then(|key| Some((metadata.get(&key)?, key))) else {
+            return;
+        };
+        let set = |number| self.wishes.values.set(parameter, number).ok();
+        if number(value).and_then(set).is_none() {
             self.refuse(&key, &shown(value), &parameter.expected());
         }
-        number
     }
 
     /// Warns about what is switched on and cannot be had.
@@ -113,7 +112,7 @@ impl ModelSampling {
             let value = metadata.get(&key);
             if let Some(value) = value.filter(|value| number(value) != Some(off)) {
                 self.warnings.push(format!(
-                    "metadata key `{key}` is {}, which asks for a sampler that is not supported: it is left out",
+                    "metadata key `{key}` is {} and left out: it asks for a sampler that is not supported yet",
                     shown(value)
                 ));
             }
@@ -122,7 +121,7 @@ impl ModelSampling {
 
     fn refuse(&mut self, key: &str, found: &str, expected: &str) {
         self.warnings.push(format!(
-            "metadata key `{key}` is {found}, but must be {expected}: it is left out"
+            "metadata key `{key}` is {found} and left out: it must be {expected}"
         ));
     }
 }
@@ -162,7 +161,7 @@ mod tests {
     /// The wishes of one number.
     fn one(parameter: &Parameter, number: f64) -> SamplingWishes {
         let mut wishes = SamplingWishes::default();
-        wishes.values.set(parameter, number);
+        wishes.values.set(parameter, number).unwrap();
         wishes
     }
 
@@ -223,10 +222,9 @@ mod tests {
             ("penalty_repeat", 1e-39f32.into()),
             ("sequence", 3i32.into()),
             ("sequence", "frob".into()),
-            ("xtc_probability", 0.5f32.into()),
-            ("mirostat", 2i32.into()),
         ];
-        for (name, value) in cases {
+        let switches = foreign_switches().map(|(name, off)| (name, (off + 0.5).into()));
+        for (name, value) in cases.iter().cloned().chain(switches) {
             let found = ModelSampling::of(&entry(name, value.clone()));
             assert_eq!(found.wishes, SamplingWishes::default(), "{name} {value:?}");
             let [warning] = &found.warnings[..] else {

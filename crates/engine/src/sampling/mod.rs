@@ -4,8 +4,8 @@
 //! The order matters: the cuts see the logits before the temperature, so that `min_p` means the same at
 //! every temperature. Each stage is one file, which declares its parameters, and one line in [`SAMPLERS`].
 //!
-//! Ties are decided by the lowest id everywhere. A temperature of zero or below takes the best token and
-//! draws nothing; the cuts never remove the best token, so they are left out of a greedy chain.
+//! Ties are decided by the lowest id everywhere. A temperature of zero or below takes the best token and draws nothing,
+//! also where the order asked for has no temperature; stages that keep the best token are left out of a greedy chain.
 
 mod candidates;
 mod defaults;
@@ -24,7 +24,7 @@ pub use defaults::{ModelSampling, SamplingWishes};
 pub use draw::Rng;
 pub use greedy::best;
 pub use log_probabilities::{TokenProbability, log_probability, top_log_probabilities};
-pub use parameter::{Domain, Parameter, ParameterValues};
+pub use parameter::{Domain, Parameter, ParameterValues, parameter, parameters};
 
 use crate::error::EngineError;
 
@@ -61,13 +61,9 @@ impl Default for SamplingOptions {
 impl SamplingOptions {
     /// The best token at every step.
     pub fn greedy() -> Self {
-        SamplingOptions::default().with(&temperature::TEMPERATURE, 0.0)
-    }
-
-    /// These with another number for a parameter.
-    pub fn with(mut self, parameter: &Parameter, number: impl Into<f64>) -> Self {
-        self.values.set(parameter, number.into());
-        self
+        let mut options = SamplingOptions::default();
+        options.values.put(&temperature::TEMPERATURE, 0.0);
+        options
     }
 
     /// The number of a parameter.
@@ -136,6 +132,10 @@ pub const REFERENCE_ORDER: &[(&str, char)] = &[
     ("temperature", 't'),
 ];
 
+/// The reference's stages outside of its default order, by name and letter. They do something wherever they are named, so
+/// the name of one that is not in [`SAMPLERS`] is refused.
+const REFERENCE_OTHERS: &[(&str, char)] = &[("adaptive_p", 'a'), ("infill", 'i')];
+
 /// Keys below `general.sampling.` that switch a stage on, and the number that does not.
 const SWITCHES: &[(&str, f64)] = &[("xtc_probability", 0.0), ("mirostat", 0.0)];
 
@@ -151,18 +151,36 @@ fn foreign_switches() -> impl Iterator<Item = (&'static str, f64)> {
     SWITCHES.iter().copied().filter(move |(key, _)| !own(key))
 }
 
-/// The parameters of all stages, in the order of help texts.
-pub fn parameters() -> impl Iterator<Item = &'static Parameter> {
-    SAMPLERS
-        .iter()
-        .flat_map(|kind| kind.parameters.iter().copied())
+/// The reference's stages that cannot be had here, by name and letter.
+fn missing() -> impl Iterator<Item = (&'static str, char)> {
+    let known = REFERENCE_ORDER.iter().chain(REFERENCE_OTHERS).copied();
+    known.filter(|(name, _)| sampler(name).is_none())
 }
 
-/// The stages by name, for messages.
-pub fn sorted_samplers() -> Vec<&'static SamplerKind> {
-    let mut kinds = SAMPLERS.to_vec();
-    kinds.sort_by_key(|kind| kind.name);
-    kinds
+/// The name of the stage with this letter, here or in the reference.
+pub fn sampler_name(letter: char) -> Option<&'static str> {
+    let kinds = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
+    let mut known = kinds.chain(missing());
+    known
+        .find(|(_, known)| *known == letter)
+        .map(|(name, _)| name)
+}
+
+/// What there is and what there is not yet, for messages: names and letters, as in "supported are top_k (k), …".
+pub fn supported_samplers() -> String {
+    let list = |mut stages: Vec<(&str, char)>| {
+        stages.sort_unstable();
+        let words = stages
+            .iter()
+            .map(|(name, letter)| format!("{name} ({letter})"));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let kinds = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
+    let (supported, missing) = (list(kinds.collect()), list(missing().collect()));
+    match missing.is_empty() {
+        true => format!("supported are {supported}"),
+        false => format!("supported are {supported}; not supported yet are {missing}"),
+    }
 }
 
 /// Finds a stage by its name; letter case, `-` and `_` do not count.
@@ -172,11 +190,23 @@ pub fn sampler(name: &str) -> Option<&'static SamplerKind> {
     SAMPLERS.iter().copied().find(same)
 }
 
-/// Whether this is a stage of the reference that cannot be had here, see [`REFERENCE_ORDER`].
-pub fn is_dormant(name: &str) -> bool {
+/// The stage that a name asks for; nothing for one of the reference that cannot be had and does nothing, see
+/// [`REFERENCE_ORDER`].
+///
+/// # Errors
+/// A name that the reference does not have either, or one of a stage that would do something there.
+pub fn asked_sampler(name: &str) -> Result<Option<&'static SamplerKind>, EngineError> {
+    if let Some(kind) = sampler(name) {
+        return Ok(Some(kind));
+    }
     let plain = plain_name(name);
-    let mut known = REFERENCE_ORDER.iter();
-    known.any(|(known, _)| plain_name(known) == plain) && sampler(name).is_none()
+    let has = |names: &[(&str, char)]| names.iter().any(|(known, _)| plain_name(known) == plain);
+    let name = || name.trim().to_owned();
+    match (has(REFERENCE_ORDER), has(REFERENCE_OTHERS)) {
+        (true, _) => Ok(None),
+        (_, true) => Err(EngineError::UnsupportedSampler { name: name() }),
+        _ => Err(EngineError::UnknownSampler { name: name() }),
+    }
 }
 
 /// A name as it is compared: the reference takes `top_k`, `top-k` and `topk`, and short names for some.
@@ -203,17 +233,14 @@ pub struct Chain {
 impl Chain {
     /// Builds the chain; `n_vocab` bounds the ids of the logit bias.
     ///
-    /// Errors: an unknown stage name, a value that is not a number, a bias for an id outside the vocabulary.
+    /// Errors: an unknown stage name, a bias that is not a number or for an id outside the vocabulary.
     pub fn new(options: &SamplingOptions, n_vocab: usize) -> Result<Self, EngineError> {
         check(options, n_vocab)?;
         let mut kinds = Vec::new();
-        for name in options.samplers.iter().filter(|name| !is_dormant(name)) {
-            kinds.push(
-                sampler(name).ok_or_else(|| EngineError::UnknownSampler { name: name.clone() })?,
-            );
+        for name in &options.samplers {
+            kinds.extend(asked_sampler(name)?);
         }
-        let has_temperature = kinds.iter().any(|kind| kind.name == temperature::KIND.name);
-        let greedy = has_temperature && options.float(&temperature::TEMPERATURE) < TEMPERATURE_MIN;
+        let greedy = options.float(&temperature::TEMPERATURE) < TEMPERATURE_MIN;
         let stages: Vec<_> = kinds
             .iter()
             .filter(|kind| !(greedy && kind.keeps_best))
@@ -286,15 +313,6 @@ impl Chain {
 }
 
 fn check(options: &SamplingOptions, n_vocab: usize) -> Result<(), EngineError> {
-    for parameter in parameters() {
-        let number = options.number(parameter);
-        if parameter.accept(number).is_none() {
-            return Err(EngineError::BadSamplingValue {
-                name: parameter.name(),
-                value: number as f32,
-            });
-        }
-    }
     for &(id, bias) in &options.logit_bias {
         if id as usize >= n_vocab {
             return Err(EngineError::BiasOutOfRange { id, n_vocab });
@@ -302,7 +320,8 @@ fn check(options: &SamplingOptions, n_vocab: usize) -> Result<(), EngineError> {
         if bias.is_nan() || bias == f32::INFINITY {
             return Err(EngineError::BadSamplingValue {
                 name: "logit_bias".into(),
-                value: bias,
+                value: f64::from(bias),
+                expected: "a number or negative infinity".into(),
             });
         }
     }

@@ -1,10 +1,17 @@
 //! Parameters of the stages, declared as data: flags, recommendations of models and checks are made from the declarations.
+//!
+//! Whoever takes numbers from outside (a command line, a request, a model's metadata) finds a parameter by name with
+//! [`parameter`], or walks [`parameters`], and sets it with [`ParameterValues::set`], which checks its range.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use super::SAMPLERS;
+use crate::error::EngineError;
+
 /// A number that steers a stage.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Parameter {
     /// The flag of the command line without its dashes, as the reference spells it.
     pub flag: &'static str,
@@ -42,6 +49,20 @@ pub enum Domain {
     },
 }
 
+/// The parameters of all stages, in the order of help texts.
+pub fn parameters() -> impl Iterator<Item = &'static Parameter> {
+    SAMPLERS
+        .iter()
+        .flat_map(|kind| kind.parameters.iter().copied())
+}
+
+/// Finds a parameter by its flag or another spelling of it; `-` and `_` are the same, as in `top_k`.
+pub fn parameter(name: &str) -> Option<&'static Parameter> {
+    let flag = name.replace('_', "-");
+    parameters()
+        .find(|parameter| parameter.flag == flag || parameter.aliases.contains(&flag.as_str()))
+}
+
 impl Parameter {
     /// Its name in messages.
     pub fn name(&self) -> String {
@@ -69,14 +90,11 @@ impl Parameter {
         }
     }
 
-    /// What a number must be, as in "a number above 0".
+    /// What a number must be, as in "a number above 0; 1 is off".
     pub fn expected(&self) -> String {
         match &self.domain {
-            Domain::Float { rule: "", .. } => "a number that is finite".to_owned(),
-            Domain::Float { rule, .. } => {
-                let rule = rule.split(';').next().unwrap_or(rule);
-                format!("a number {rule}")
-            }
+            Domain::Float { rule: "", .. } => "a finite number".to_owned(),
+            Domain::Float { rule, .. } => format!("a number {rule}"),
             Domain::Whole { range, .. } => {
                 format!("a whole number from {} to {}", range.start(), range.end())
             }
@@ -103,9 +121,38 @@ impl ParameterValues {
         self.0.get(parameter.flag).copied()
     }
 
-    /// Gives a parameter a number; [`Parameter::accept`] says which it takes.
-    pub fn set(&mut self, parameter: &Parameter, number: f64) {
-        self.0.insert(parameter.flag, number);
+    /// Gives a parameter a number, as [`Parameter::accept`] takes it.
+    ///
+    /// ```
+    /// use gristmill_engine::sampling::{SamplingOptions, parameter};
+    ///
+    /// let mut options = SamplingOptions::default();
+    /// let top_k = parameter("top_k").expect("it is one of the parameters");
+    /// options.values.set(top_k, 20.0)?;
+    /// assert_eq!(options.whole(top_k), 20);
+    ///
+    /// let min_p = parameter("min_p").expect("it is one of the parameters");
+    /// let error = options.values.set(min_p, 1.5).expect_err("it is outside");
+    /// assert_eq!(error.to_string(), "sampling parameter min_p cannot be 1.5");
+    /// # Ok::<(), gristmill_engine::EngineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A number outside what the parameter takes; the one before stays.
+    pub fn set(&mut self, parameter: &Parameter, number: f64) -> Result<(), EngineError> {
+        let accepted = parameter.accept(number);
+        let accepted = accepted.ok_or_else(|| EngineError::BadSamplingValue {
+            name: parameter.name(),
+            value: number,
+            expected: parameter.expected(),
+        })?;
+        self.put(parameter, accepted);
+        Ok(())
+    }
+
+    /// Gives a parameter a number that it takes.
+    pub(super) fn put(&mut self, parameter: &Parameter, accepted: f64) {
+        self.0.insert(parameter.flag, accepted);
     }
 
     /// These where they are, `others` where they are not.

@@ -14,6 +14,14 @@ pub(super) fn kept(kind: &SamplerKind, options: &SamplingOptions, logits: &[f32]
     ids.collect()
 }
 
+impl SamplingOptions {
+    /// These with another number for a parameter, which takes it.
+    pub(super) fn with(mut self, parameter: &Parameter, number: impl Into<f64>) -> Self {
+        self.values.set(parameter, number.into()).unwrap();
+        self
+    }
+}
+
 fn chain(options: SamplingOptions) -> Chain {
     Chain::new(&options, 4).unwrap()
 }
@@ -52,9 +60,14 @@ fn assert_shares(options: SamplingOptions, logits: &[f32], expected: &[f64]) {
 
 #[test]
 fn case_b64_greedy_takes_the_lowest_id_of_a_tie() {
-    for temperature in [0.0, -1.0, 1e-30] {
+    let orders = [default_order(), vec!["top_k"], vec![]];
+    for (temperature, order) in [0.0, -1.0, 1e-30].into_iter().zip(orders) {
         for repeat_penalty in [1.0, 1.1] {
-            let options = SamplingOptions::default()
+            let options = SamplingOptions {
+                samplers: order.iter().map(|name| (*name).to_owned()).collect(),
+                ..SamplingOptions::default()
+            };
+            let options = options
                 .with(&TEMPERATURE, temperature)
                 .with(&penalties::REPEAT, repeat_penalty);
             let mut chain = chain(options);
@@ -206,41 +219,113 @@ fn selection_agrees_with_a_full_sort() {
 }
 
 #[test]
-fn the_default_order_is_known_and_bad_options_are_refused() {
-    assert_eq!(
-        default_order(),
-        ["penalties", "top_k", "top_p", "min_p", "temperature"]
-    );
+fn the_default_order_is_the_references() {
+    let first = ["penalties", "top_k", "top_p", "min_p", "temperature"];
+    let order = default_order();
+    let own: Vec<&str> = order
+        .iter()
+        .copied()
+        .filter(|name| first.contains(name))
+        .collect();
+    assert_eq!(own, first);
     assert!(
-        Chain::new(
-            &SamplingOptions {
-                samplers: vec!["infill".into()],
-                ..neutral()
-            },
-            4
-        )
-        .is_err()
+        order.iter().all(|name| sampler(name).is_some()),
+        "{order:?}"
     );
-    assert!(
-        Chain::new(
-            &SamplingOptions {
-                logit_bias: vec![(4, 1.0)],
-                ..neutral()
-            },
-            4
-        )
-        .is_err()
-    );
-    assert!(Chain::new(&neutral().with(&TEMPERATURE, f32::NAN), 4).is_err());
-    for penalty in [0.0, -1.0, 1e-39] {
-        let options = neutral().with(&penalties::REPEAT, penalty);
-        let error = Chain::new(&options, 4).err().expect("it is refused");
+}
+
+#[test]
+fn names_are_understood_as_the_reference_writes_them() {
+    let name = |name: &str| asked_sampler(name).ok().flatten().map(|kind| kind.name);
+    for (canonical, others) in [
+        ("top_k", ["top-k", "topk", "TOP_K"]),
+        ("top_p", ["top-p", "topp", "nucleus"]),
+        ("min_p", ["min-p", "minp", " min_p "]),
+        ("temperature", ["temp", "Temperature", "TEMP"]),
+    ] {
+        assert_eq!(name(canonical), Some(canonical));
+        for other in others {
+            assert_eq!(name(other), Some(canonical), "{other}");
+        }
+    }
+    for (known, letter) in REFERENCE_ORDER {
+        assert!(asked_sampler(known).is_ok(), "{known}");
+        assert_eq!(sampler_name(*letter), Some(*known));
+    }
+    for (known, letter) in missing().filter(|known| REFERENCE_OTHERS.contains(known)) {
+        assert_eq!(sampler_name(letter), Some(known));
+        let error = asked_sampler(known)
+            .err()
+            .expect("it cannot be had")
+            .to_string();
+        assert_eq!(error, format!("sampler '{known}' is not supported yet"));
+    }
+}
+
+#[test]
+fn what_is_supported_and_what_is_not_is_told() {
+    let text = supported_samplers();
+    for kind in SAMPLERS {
+        let (supported, _) = text.split_once("; not").unwrap_or((&text, ""));
         assert!(
-            error
-                .to_string()
-                .starts_with("sampling parameter repeat_penalty"),
-            "{error}"
+            supported.contains(&format!("{} ({})", kind.name, kind.letter)),
+            "{text}"
         );
+    }
+    for (name, letter) in missing() {
+        let (_, rest) = text.split_once("; not supported yet are ").unwrap();
+        assert!(rest.contains(&format!("{name} ({letter})")), "{text}");
+    }
+}
+
+#[test]
+fn bad_options_are_refused() {
+    let refusal = |options| {
+        Chain::new(&options, 4)
+            .err()
+            .expect("it is refused")
+            .to_string()
+    };
+    let samplers = vec!["frob".into()];
+    assert_eq!(
+        refusal(SamplingOptions {
+            samplers,
+            ..neutral()
+        }),
+        "there is no sampler 'frob'"
+    );
+    for bias in [(4, 1.0), (0, f32::NAN), (0, f32::INFINITY)] {
+        refusal(SamplingOptions {
+            logit_bias: vec![bias],
+            ..neutral()
+        });
+    }
+}
+
+#[test]
+fn a_parameter_is_found_by_name_and_takes_no_number_outside() {
+    for parameter in parameters() {
+        let spellings = parameter.aliases.iter().chain([&parameter.flag]);
+        for spelling in spellings.flat_map(|flag| [(*flag).to_owned(), flag.replace('-', "_")]) {
+            let found = super::parameter(&spelling).map(|found| found.flag);
+            assert_eq!(found, Some(parameter.flag), "{spelling}");
+        }
+        let mut values = ParameterValues::default();
+        assert!(values.set(parameter, f64::NAN).is_err());
+        assert_eq!(values.get(parameter), None, "{}", parameter.flag);
+    }
+    assert!(parameter("frob").is_none() && parameter("").is_none());
+    for penalty in [0.0, -1.0, 1e-39] {
+        let error = neutral()
+            .values
+            .set(&penalties::REPEAT, penalty)
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("sampling parameter repeat_penalty"),
+            "{text}"
+        );
+        assert_eq!(error.hint().unwrap(), "give a number above 0; 1 is off");
     }
 }
 
@@ -256,13 +341,12 @@ fn assert_distinct<T: Ord + std::fmt::Debug>(items: impl Iterator<Item = T>) {
 #[test]
 fn names_letters_flags_and_keys_mean_one_thing() {
     let names = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
-    let dormant = REFERENCE_ORDER.iter().copied();
     let all: Vec<(String, char)> = names
-        .chain(dormant.filter(|(name, _)| is_dormant(name)))
+        .chain(missing())
         .map(|(name, letter)| (plain_name(name), letter))
         .collect();
     // What both name has one letter.
-    for (name, letter) in REFERENCE_ORDER {
+    for (name, letter) in REFERENCE_ORDER.iter().chain(REFERENCE_OTHERS) {
         assert!(sampler(name).is_none_or(|kind| kind.letter == *letter));
     }
     assert_distinct(all.iter().map(|(name, _)| name));
