@@ -378,3 +378,183 @@ fn every_default_is_a_number_its_parameter_takes() {
         }
     }
 }
+
+/// Options with every choice of these numbers that the parameters of a kind take.
+fn choices(kind: &SamplerKind) -> Vec<SamplingOptions> {
+    let mut choices = vec![neutral()];
+    for parameter in kind.parameters {
+        let numbers = [0.0, 0.5, 1.0, 2.0, -1.0];
+        let numbers = numbers
+            .into_iter()
+            .filter(|&number| parameter.accept(number) == Some(number));
+        let with = |number| {
+            choices
+                .iter()
+                .map(move |options| options.clone().with(parameter, number))
+        };
+        choices = numbers.flat_map(with).collect();
+    }
+    choices
+}
+
+/// A stage that has seen some tokens.
+fn seen(mut stage: Box<dyn Sampler>) -> Box<dyn Sampler> {
+    [1, 1, 0].iter().for_each(|&id| stage.accept(id));
+    stage
+}
+
+/// What a stage leaves of these logits, whose tokens are sorted before it or not.
+fn left(stage: &mut dyn Sampler, logits: &[f32], sorted: bool) -> Candidates {
+    let mut candidates = Candidates::default();
+    candidates.fill(logits);
+    if sorted {
+        candidates.sort_best(logits.len());
+    }
+    stage.apply(&mut candidates);
+    candidates
+}
+
+/// The law that a stage breaks, if it does.
+fn broken_law(
+    kind: &SamplerKind,
+    options: &SamplingOptions,
+    logits: &[f32],
+) -> Option<&'static str> {
+    let build = || (kind.build)(options);
+    let mut stage = seen(build()?);
+    let is_allowed = |id: u32| logits[id as usize] > f32::NEG_INFINITY;
+    let best = (0..logits.len() as u32)
+        .rev()
+        .max_by(|&a, &b| logits[a as usize].total_cmp(&logits[b as usize]));
+    for sorted in [false, true] {
+        let left = left(&mut *stage, logits, sorted);
+        let is_possible = |candidate: &&Candidate| candidate.logit > f32::NEG_INFINITY;
+        let mut possible: Vec<u32> = left
+            .items()
+            .iter()
+            .filter(is_possible)
+            .map(|candidate| candidate.id)
+            .collect();
+        possible.sort_unstable();
+        if !possible.iter().all(|&id| is_allowed(id))
+            || possible.windows(2).any(|pair| pair[0] == pair[1])
+        {
+            return Some("what was forbidden stays forbidden");
+        }
+        if possible.is_empty() {
+            return Some("one token is left");
+        }
+        if left
+            .items()
+            .iter()
+            .any(|candidate| candidate.logit.is_nan() || candidate.logit == f32::INFINITY)
+        {
+            return Some("logits are numbers");
+        }
+        if kind.keeps_best && left.best().map(|candidate| candidate.id) != best {
+            return Some("the best token stays, of equal ones that with the lowest id");
+        }
+    }
+    stage.reset();
+    let [again, fresh] =
+        [stage, build()?].map(|mut stage| left(&mut *stage, logits, false).items().to_vec());
+    (again != fresh).then_some("a reset stage is as a fresh one")
+}
+
+/// Logits with a tie, with forbidden tokens, with both, below zero and of one token; one may always be chosen.
+const TRIED: &[&[f32]] = &[
+    &[1.0, 3.0, 3.0, 2.0],
+    &[f32::NEG_INFINITY, 0.5, -2.0, f32::NEG_INFINITY, 0.25],
+    &[2.0, f32::NEG_INFINITY, 2.0],
+    &[-1.0, -9.0, -1.5],
+    &[f32::NEG_INFINITY, -1.0, f32::NEG_INFINITY],
+    &[0.5],
+];
+
+fn broken_laws(kind: &SamplerKind) -> Vec<&'static str> {
+    let choices = choices(kind);
+    let tries = choices
+        .iter()
+        .flat_map(|options| TRIED.iter().map(move |logits| (options, logits)));
+    let mut broken: Vec<_> = tries
+        .filter_map(|(options, logits)| broken_law(kind, options, logits))
+        .collect();
+    broken.sort_unstable();
+    broken.dedup();
+    broken
+}
+
+#[test]
+fn every_stage_keeps_the_laws() {
+    for kind in SAMPLERS {
+        assert_eq!(broken_laws(kind), [""; 0], "{}", kind.name);
+        let makes_a_stage = |options: &SamplingOptions| (kind.build)(options).is_some();
+        assert!(
+            choices(kind).iter().any(makes_a_stage),
+            "{} is never tried",
+            kind.name
+        );
+    }
+}
+
+/// A stage that breaks a law: it does this, told whether a token was accepted.
+struct Planted(fn(&mut Candidates, bool), bool);
+
+impl Sampler for Planted {
+    fn apply(&mut self, candidates: &mut Candidates) {
+        (self.0)(candidates, self.1);
+    }
+
+    fn accept(&mut self, _id: u32) {
+        self.1 = true;
+    }
+}
+
+#[test]
+fn every_law_can_be_broken() {
+    /// A kind that claims to keep the best token and never forgets what it accepted.
+    macro_rules! broken {
+        ($apply:expr) => {
+            broken_laws(&SamplerKind {
+                name: "planted",
+                letter: '-',
+                help: "",
+                keeps_best: true,
+                parameters: &[],
+                build: |_| Some(Box::new(Planted($apply, false))),
+            })
+        };
+    }
+    assert_eq!(broken!(|_, _| ()), [""; 0]);
+    assert_eq!(
+        broken!(|candidates, _| candidates.truncate(0)),
+        ["one token is left"]
+    );
+    assert_eq!(
+        broken!(|candidates, _| candidates.map_rising(|logit| logit.max(-20.0))),
+        ["what was forbidden stays forbidden"]
+    );
+    assert_eq!(
+        broken!(|candidates, _| candidates.map_rising(|logit| logit + f32::INFINITY)),
+        ["logits are numbers"]
+    );
+    // The last of equal ones is kept in place of the first.
+    assert_eq!(
+        broken!(|candidates, _| {
+            let best = candidates.best().unwrap().logit;
+            let same = candidates
+                .items()
+                .iter()
+                .filter(|candidate| candidate.logit == best);
+            let last = same.map(|candidate| candidate.id).max();
+            candidates.retain(|candidate| Some(candidate.id) == last);
+        }),
+        ["the best token stays, of equal ones that with the lowest id"]
+    );
+    assert_eq!(
+        broken!(|candidates, seen| if seen {
+            candidates.map_rising(|logit| logit - 1.0)
+        }),
+        ["a reset stage is as a fresh one"]
+    );
+}
