@@ -1,5 +1,6 @@
 //! `hash`: hashes of a GGUF file, of its tensors and of all tensor data; checks them against a list.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -45,9 +46,13 @@ pub struct Hash {
     /// Only this file, though it is part of a set
     #[arg(long)]
     alone: bool,
-    /// Check against a list: of this command, of llama-gguf-hash or of sha256sum
+    /// Check against a list, which must have every file: of this command, of sha256sum, or with --data-only of
+    /// llama-gguf-hash
     #[arg(long, short, value_name = "LIST")]
     check: Option<PathBuf>,
+    /// With --check: compare tensor data alone, of files whose metadata may differ, as after a split or an edit
+    #[arg(long, requires = "check")]
+    data_only: bool,
     /// Print JSON; with --check, what the list says of each hash
     #[arg(long)]
     json: bool,
@@ -80,14 +85,22 @@ impl Run for Hash {
             return Ok(());
         }
         let lines = lines(&report, &self.input);
-        match (&self.check, manifest) {
+        match (&self.check, &manifest) {
             (Some(path), Some(manifest)) => {
                 let form = match (as_reference, self.json) {
                     (_, true) => Form::Json,
                     (true, false) => Form::Reference,
                     (false, false) => Form::Lines,
                 };
-                check(&lines, &manifest, path, form, &mut out)
+                let check = Check {
+                    lines: &lines,
+                    report: &report,
+                    manifest,
+                    path,
+                    form,
+                    data_only: self.data_only,
+                };
+                check.run(&mut out)
             }
             _ if self.sha256sum => print_files(&report, &mut out),
             _ => print(&lines, &mut out),
@@ -112,9 +125,9 @@ impl Hash {
             .filter(|&kind| asked(kind))
             .collect();
         let none_asked = kinds.is_empty();
-        // The reference hashes no whole files.
-        let of_files = !as_reference && (none_asked || kinds.contains(&HashKind::Sha256));
-        let files = of_files && manifest.is_none_or(Manifest::has_files);
+        // The reference hashes no whole files. A check needs them, since no other hash is of metadata.
+        let of_files = manifest.is_some() || none_asked || kinds.contains(&HashKind::Sha256);
+        let files = of_files && !as_reference && !self.data_only;
         match manifest {
             // The safest that the list has, as the reference; or all that it has.
             Some(manifest) if none_asked => {
@@ -275,67 +288,185 @@ enum Form {
     Reference,
 }
 
-/// Prints what the list says of each hash; different ones, or none in the list at all, are a failure.
-fn check(
-    lines: &[Line],
-    manifest: &Manifest,
-    path: &Path,
+/// A check of hashes against a list.
+struct Check<'a> {
+    lines: &'a [Line],
+    report: &'a HashReport,
+    manifest: &'a Manifest,
+    path: &'a Path,
     form: Form,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let as_reference = form == Form::Reference;
-    let mut outcomes: Vec<Outcome> = lines.iter().map(|line| line.outcome(manifest)).collect();
-    let mut lists_all_files = manifest.lists_all_files();
-    if !as_reference && outcomes.iter().all(|outcome| *outcome == Outcome::Absent) {
-        // The files of a set may be divided in another way than those that are listed.
-        lists_all_files = false;
-        outcomes = renamed_outcomes(lines, manifest, path).unwrap_or(outcomes);
+    data_only: bool,
+}
+
+impl Check<'_> {
+    /// Prints what the list says of each hash. Anything that is not found to be as it is listed is a failure.
+    fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let as_reference = self.form == Form::Reference;
+        let lines = self.lines.iter();
+        let mut outcomes: Vec<Outcome> = lines.map(|line| line.outcome(self.manifest)).collect();
+        let mut is_renamed = false;
+        if !as_reference {
+            if outcomes.iter().all(|outcome| *outcome == Outcome::Absent) {
+                let renamed = renamed_outcomes(self.lines, self.manifest, self.path);
+                is_renamed = renamed.is_some();
+                outcomes = renamed.unwrap_or(outcomes);
+            }
+            self.pass_over_set(&mut outcomes);
+        }
+        self.print(&outcomes, out)?;
+        let n = |wanted| count(&outcomes, wanted);
+        let (n_equal, n_different) = (n(Outcome::Equal), n(Outcome::Different));
+        if as_reference {
+            return verdict_as_reference(n_equal, n_different, self.path, out);
+        }
+        let (text, hint) = match (n_equal, n_different) {
+            (0, 0) if self.lines.is_empty() => (
+                "has no hash of tensor data".to_owned(),
+                "leave out --data-only, to compare whole files",
+            ),
+            (0, 0) => (
+                "lists nothing of this file".to_owned(),
+                "the list is of other files; if it has this one among them, give the file the name that it has there",
+            ),
+            (_, 0) => match self.lost(&outcomes, is_renamed) {
+                None => return Ok(()),
+                Some(lost) => lost,
+            },
+            _ => (
+                format!("{n_different} of {} hashes differ", n_equal + n_different),
+                "the file is not the one that was listed; fetch it again, or ask its source for a new list",
+            ),
+        };
+        Err(anyhow!("{}: {text}", self.path.display()).context(Hint::new(hint)))
     }
-    let n = |wanted| {
-        outcomes
-            .iter()
-            .filter(|&&outcome| outcome == wanted)
-            .count()
-    };
-    let (n_equal, n_different) = (n(Outcome::Equal), n(Outcome::Different));
-    let results = lines.iter().zip(&outcomes);
-    if form == Form::Json {
+
+    /// Of one file of a set that is as it is listed, another hash of all data is that of the set.
+    fn pass_over_set(&self, outcomes: &mut [Outcome]) {
+        let others = self.lines.iter().zip(&*outcomes);
+        let mut others = others.filter(|(line, _)| line.of != Of::Data).peekable();
+        let is_of_set = self.report.is_part
+            && others.peek().is_some()
+            && others.all(|(_, outcome)| *outcome == Outcome::Equal);
+        let lines = self.lines.iter().zip(outcomes);
+        for (_, outcome) in lines.filter(|(line, _)| is_of_set && line.of == Of::Data) {
+            if *outcome == Outcome::Different {
+                *outcome = Outcome::Absent;
+            }
+        }
+    }
+
+    fn print(&self, outcomes: &[Outcome], out: &mut impl Write) -> anyhow::Result<()> {
+        let results = self.lines.iter().zip(outcomes);
+        if self.form != Form::Json {
+            for (line, outcome) in results {
+                let (kind, hash, name) = (line.kind, &line.hash, &line.name);
+                let (name, outcome) = (printable(name), word(*outcome));
+                writeln!(out, "{kind:<8}  {hash}  {name}  -  {outcome}")?;
+            }
+            return Ok(());
+        }
         let results = results.map(|(line, outcome)| {
             json!({ "kind": line.kind, "hash": line.hash, "name": line.name, "outcome": word(*outcome) })
         });
         let document = json!({
-            "list": path.display().to_string(),
-            "n_equal": n_equal,
-            "n_different": n_different,
-            "n_not_listed": n(Outcome::Absent),
+            "list": self.path.display().to_string(),
+            "n_equal": count(outcomes, Outcome::Equal),
+            "n_different": count(outcomes, Outcome::Different),
+            "n_not_listed": count(outcomes, Outcome::Absent),
             "hashes": results.collect::<Vec<_>>(),
         });
         writeln!(out, "{document:#}")?;
-    } else {
-        for (line, outcome) in results {
-            let (kind, hash, name) = (line.kind, &line.hash, &line.name);
-            let (name, outcome) = (printable(name), word(*outcome));
-            writeln!(out, "{kind:<8}  {hash}  {name}  -  {outcome}")?;
+        Ok(())
+    }
+
+    /// What was not compared although it must be, with the remedy: whole files, all tensors of which the list has some, and
+    /// all tensors that it has.
+    fn lost(&self, outcomes: &[Outcome], is_renamed: bool) -> Option<(String, &'static str)> {
+        for kind in HashKind::ALL.map(HashKind::name) {
+            let of_kind = |line: &&Line| line.of == Of::Tensor && line.kind == kind;
+            let (n, absent) = self.absent(outcomes, of_kind);
+            if let Some(first) = absent.first().filter(|_| absent.len() < n) {
+                let text = format!(
+                    "lacks the {kind} of {} of {n} tensors (the first is {})",
+                    absent.len(),
+                    printable(&first.name)
+                );
+                return Some((
+                    text,
+                    "the list was cut short, or is of another file; `--no-layer` compares no single tensors",
+                ));
+            }
+            if n > 0
+                && self.data_only
+                && let Some(name) = self.other_tensor(kind, is_renamed)
+            {
+                let text = format!("has the {kind} of {}, which is not there", printable(name));
+                return Some((
+                    text,
+                    "the file lost tensors, or the list is of several models; `--no-layer` compares no single tensors",
+                ));
+            }
         }
+        let (n, absent) = self.absent(outcomes, |line| line.of == Of::File);
+        let first = printable(&absent.first()?.name);
+        Some(match n {
+            1 => (
+                format!("lacks the {FILE_SHA256} of {first}"),
+                "the list was cut short, is of a file with other metadata, or is of llama-gguf-hash; `--data-only` compares tensor data alone",
+            ),
+            _ => (
+                format!(
+                    "lacks the {FILE_SHA256} of {} of {n} files (the first is {first})",
+                    absent.len()
+                ),
+                "the list was cut short, or is of other files; `--alone` checks one file of a set, `--data-only` compares tensor data alone",
+            ),
+        })
     }
-    if as_reference {
-        return verdict_as_reference(n_equal, n_different, path, out);
+
+    /// How many lines are of a sort, and those of them that the list does not have.
+    fn absent(
+        &self,
+        outcomes: &[Outcome],
+        is_of_sort: impl Fn(&&Line) -> bool,
+    ) -> (usize, Vec<&Line>) {
+        let lines = self.lines.iter().zip(outcomes);
+        let lines = lines.filter(|(line, _)| is_of_sort(line));
+        let absent = lines
+            .clone()
+            .filter(|(_, outcome)| **outcome == Outcome::Absent);
+        (lines.count(), absent.map(|(line, _)| line).collect())
     }
-    let path = path.display();
-    match (n_equal, n_different) {
-        (0, 0) => Err(anyhow!("{path}: lists nothing of this file").context(Hint::new(
-            "the list is of other files; if it has this one among them, give the file the name that it has there",
-        ))),
-        (_, 0) => match lost(lines, &outcomes, lists_all_files) {
-            None => Ok(()),
-            Some(lost) => Err(anyhow!("{path}: {lost}").context(Hint::new(
-                "the list was cut short, or is of another file; `--alone` checks one file of a set, `--no-layer` no single tensors",
-            ))),
-        },
-        _ => Err(anyhow!("{path}: {n_different} of {} hashes differ", n_equal + n_different).context(Hint::new(
-            "the file is not the one that was listed; fetch it again, or ask its source for a new list",
-        ))),
+
+    /// A tensor that is in the list and in none of the files that were hashed.
+    fn other_tensor(&self, kind: &str, is_renamed: bool) -> Option<&str> {
+        if is_renamed && self.report.is_part {
+            // It is in another file of the set.
+            return None;
+        }
+        let printed: Vec<Cow<'_, str>> = self
+            .report
+            .tensors
+            .iter()
+            .map(|tensor| printable(&tensor.name))
+            .collect();
+        let tensors = self.report.tensors.iter().map(|tensor| &*tensor.name);
+        let tensors = tensors.chain(printed.iter().map(|name| &**name)).collect();
+        self.manifest.other_tensor(kind, &tensors, |file| {
+            let mut files = self
+                .report
+                .files
+                .iter()
+                .filter_map(|file| file.path.file_name());
+            is_renamed
+                || files.any(|name| printable(&name.to_string_lossy()) == file || name == file)
+        })
     }
+}
+
+fn count(outcomes: &[Outcome], wanted: Outcome) -> usize {
+    let outcomes = outcomes.iter();
+    outcomes.filter(|&&outcome| outcome == wanted).count()
 }
 
 /// The reference's last words on a list, with its exit code.
@@ -358,32 +489,6 @@ fn verdict_as_reference(
     }
 }
 
-/// What the list does not have, though it has others of the same kind: who lists tensors lists all.
-fn lost(lines: &[Line], outcomes: &[Outcome], lists_all_files: bool) -> Option<String> {
-    let tensors = HashKind::ALL.map(|kind| (Of::Tensor, kind.name(), "tensors"));
-    let files = lists_all_files.then_some((Of::File, FILE_SHA256, "files"));
-    tensors
-        .into_iter()
-        .chain(files)
-        .find_map(|(of, kind, what)| {
-            let same = lines.iter().zip(outcomes);
-            let same = same.filter(|(line, _)| line.of == of && line.kind == kind);
-            let absent: Vec<&Line> = same
-                .clone()
-                .filter(|(_, outcome)| **outcome == Outcome::Absent)
-                .map(|(line, _)| line)
-                .collect();
-            let (n, first) = (same.count(), absent.first()?);
-            (absent.len() < n).then(|| {
-                format!(
-                    "lacks the {kind} of {} of {n} {what} (the first is {})",
-                    absent.len(),
-                    printable(&first.name)
-                )
-            })
-        })
-}
-
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Equal => "Ok",
@@ -395,9 +500,12 @@ fn word(outcome: Outcome) -> &'static str {
 /// What the list says of files that it has under other names, if it says anything.
 fn renamed_outcomes(lines: &[Line], manifest: &Manifest, path: &Path) -> Option<Vec<Outcome>> {
     let renamed = RenamedManifest::of(manifest)?;
-    let n_files = lines.iter().filter(|line| line.kind == FILE_SHA256).count();
+    let n_files = lines.iter().filter(|line| line.of == Of::File).count();
     let outcome = |line: &Line| {
-        let listed = |name: &str| renamed.outcome(line.kind, name, &line.hash, n_files);
+        if line.of == Of::File {
+            return renamed.file_outcome(&line.hash, n_files);
+        }
+        let listed = |name: &str| renamed.outcome(line.kind, name, &line.hash);
         match listed(&line.name) {
             Outcome::Absent => listed(&printable(&line.name)),
             outcome => outcome,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gristmill_gguf::{Metadata, TensorPlan, WriteOptions, Writer};
+use gristmill_gguf::{File, Metadata, TensorPlan, WriteOptions, Writer};
 
 use crate::containers::model;
 use crate::harness::Workplace;
@@ -46,8 +46,12 @@ fn a_renamed_file_is_checked_against_its_list() {
     place.write("sums", list(&place, "gristmill hash --sha256sum m.gguf"));
     std::fs::copy(place.path("m.gguf"), place.path("n.gguf")).expect("it can be copied");
     place.run("gristmill split --split-max-tensors 2 m.gguf s");
-    for line in ["list n.gguf", "sums n.gguf", "list s-00001-of-00002.gguf"] {
-        let shown = place.run(&format!("gristmill hash --check {line}"));
+    for line in [
+        "--check list n.gguf",
+        "--check sums n.gguf",
+        "--data-only --check list s-00001-of-00002.gguf",
+    ] {
+        let shown = place.run(&format!("gristmill hash {line}"));
         let note = "is a list of m.gguf; this file has another name and is compared all the same";
         assert!(
             shown.starts_with("exit: 0") && shown.contains(note),
@@ -72,7 +76,150 @@ fn a_renamed_file_is_checked_against_its_list() {
     );
 }
 
-/// A list that lost lines: what is left of it is no proof. One of other tools may be of some files of a folder.
+/// Every file of a set is compared, under whatever names: a shard whose header was damaged passed, as nothing in the list
+/// was paired with it.
+#[test]
+fn a_renamed_set_is_checked_in_whole() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 5, 4);
+    place.run("gristmill split --split-max-tensors 2 m.gguf s");
+    let name = |prefix: &str, n: usize| format!("{prefix}-0000{n}-of-00003.gguf");
+    place.write("one", list(&place, "gristmill hash m.gguf"));
+    for (path, flags) in [
+        ("all", ""),
+        ("whole", "--no-layer "),
+        ("sums", "--sha256sum "),
+    ] {
+        let line = format!("gristmill hash {flags}{}", name("s", 1));
+        place.write(path, list(&place, &line));
+    }
+    for n in 1..=3 {
+        std::fs::rename(place.path(&name("s", n)), place.path(&name("t", n))).expect("it is there");
+    }
+    let check = |flags: &str| place.run(&format!("gristmill hash {flags} {}", name("t", 2)));
+    let wrong = |flags: &str, error: &str| {
+        let shown = check(flags);
+        assert!(
+            shown.starts_with("exit: 1") && shown.contains(error),
+            "{flags}: {shown}"
+        );
+    };
+    let lists = ["--check all", "--check whole", "--check sums"];
+    let data = "--data-only --check one";
+    for flags in lists.into_iter().chain([data]) {
+        assert!(check(flags).starts_with("exit: 0"), "{flags}");
+    }
+    // Of one file, it says nothing of the headers of three.
+    let lacks =
+        "error: one: lacks the file-sha256 of 3 of 3 files (the first is t-00001-of-00003.gguf)";
+    wrong("--check one", lacks);
+    let path = place.path(&name("t", 3));
+    let start = File::open(&path).expect("it is sound").data_offset() as usize;
+    let mut bytes = std::fs::read(&path).expect("it is there");
+    bytes[start - 1] ^= 1;
+    std::fs::write(&path, bytes).expect("it is writable");
+    for flags in lists {
+        wrong(flags, "t-00003-of-00003.gguf  -  Mismatch");
+    }
+    assert!(check(data).starts_with("exit: 0"));
+    // Among other files nothing tells which line is that of the shard.
+    let sums = std::fs::read_to_string(place.path("sums")).expect("it is there");
+    place.write("more", format!("{sums}{}  other.gguf\n", "0".repeat(64)));
+    wrong("--check more", "lacks the file-sha256 of 1 of 3 files");
+    wrong("--data-only --check sums", "has no hash of tensor data");
+}
+
+/// Hashes of tensor data alone leave metadata out: such a list is one that was cut, or is asked for by name.
+#[test]
+fn without_the_hash_of_the_file_metadata_may_differ() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 3, 4);
+    let whole = list(&place, "gristmill hash m.gguf");
+    let theirs = list(&place, "llama-gguf-hash m.gguf");
+    place.run("gristmill edit m.gguf --set general.name=Others");
+    let last = whole.rfind("file-sha256").expect("it is listed");
+    let cuts = [
+        &whole[..last],
+        &whole[..last + "file-sha256".len()],
+        &whole[..whole.len() - "uf\n".len()],
+        &theirs,
+    ];
+    for cut in cuts {
+        place.write("l", cut);
+        let shown = place.run("gristmill hash --check l m.gguf");
+        let is_told = shown.contains("l: line 5 is cut short")
+            || shown.contains("l: lacks the file-sha256 of m.gguf\nhint: the list was cut short");
+        assert!(shown.starts_with("exit: 1") && is_told, "{cut}: {shown}");
+    }
+    for flags in ["", "--no-layer "] {
+        let shown = place.run(&format!(
+            "gristmill hash {flags}--data-only --check l m.gguf"
+        ));
+        assert!(
+            shown.starts_with("exit: 0") && !shown.contains("file-sha256"),
+            "{shown}"
+        );
+    }
+    // A tensor that the list has and the file has not.
+    let line = theirs.replace("blk.2.weight", "blk.3.weight");
+    let line = line
+        .lines()
+        .find(|line| line.contains("blk.3"))
+        .expect("it was replaced");
+    place.write(
+        "l",
+        format!(
+            "{}{line}\n",
+            theirs.replace(theirs.lines().last().expect("of all"), "")
+        ),
+    );
+    let shown = place.run("gristmill hash --data-only --check l m.gguf");
+    let error = "error: l: has the xxh64 of m.gguf:blk.3.weight, which is not there";
+    assert!(
+        shown.starts_with("exit: 1") && shown.contains(error),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_list_that_contradicts_itself_is_refused() {
+    let place = Workplace::new();
+    model(&place, "m.gguf", 1, 4);
+    let own = list(&place, "gristmill hash m.gguf");
+    let zeros = "0".repeat(64);
+    place.write("l", format!("{own}\n{zeros}  ./m.gguf\n"));
+    for line in ["hash --check l m.gguf", "check m.gguf --checksums l"] {
+        let shown = place.run(&format!("gristmill {line}"));
+        let error = "error: l: lines 3 and 5 give different hashes of \"m.gguf\"";
+        assert!(
+            shown.starts_with("exit: 1") && shown.contains(error),
+            "{shown}"
+        );
+    }
+    let entry = |hash: &str| format!(r#"{{"name": "m.gguf", "sha256": "{hash}"}}"#);
+    place.write(
+        "l.json",
+        format!(
+            r#"{{"files": [{}, {}]}}"#,
+            entry(&zeros),
+            entry(&"1".repeat(64))
+        ),
+    );
+    let shown = place.run("gristmill check m.gguf --checksums l.json");
+    let error = "l.json: is no list of hashes: it gives two hashes of \"m.gguf\"";
+    assert!(
+        shown.starts_with("exit: 1") && shown.contains(error),
+        "{shown}"
+    );
+    // Said twice, it is the same.
+    let hash = own.lines().last().and_then(|line| line.split("  ").nth(1));
+    let again = hash.expect("of the file").to_uppercase();
+    place.write("l", format!("{own}{again}  ./m.gguf\n"));
+    let shown = place.run("gristmill hash --check l m.gguf");
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+}
+
+/// A list that lost lines: what is left of it is no proof.
 #[test]
 fn a_list_that_was_cut_is_told_of() {
     let place = Workplace::new();
@@ -115,14 +262,23 @@ fn a_list_that_was_cut_is_told_of() {
     );
     let cut = checked(&sums[..sums.len() - 5], "s-00001-of-00002.gguf");
     lacks(cut, "lacks the file-sha256 of 1 of 2 files");
-    // Of some files, and of no tensors.
+    // Of sha256sum, and of some files of the set.
     let first = until(&sums, 1);
+    for text in [&*first, first.trim_end()] {
+        let some = checked(text, "s-00001-of-00002.gguf");
+        lacks(
+            some,
+            "lacks the file-sha256 of 1 of 2 files (the first is s-00002-of-00002.gguf)",
+        );
+    }
     for (text, file) in [
-        (&*first, "s-00001-of-00002.gguf"),
-        (one.lines().nth(3).expect("the whole"), "m.gguf"),
+        (&*first, "--alone s-00001-of-00002.gguf"),
+        (&*set, "--alone s-00001-of-00002.gguf"),
+        (&*set, "--alone s-00002-of-00002.gguf"),
+        // Of no tensors.
+        (one.lines().nth(4).expect("the whole"), "m.gguf"),
         (one.trim_end(), "m.gguf"),
         // Without its last line break, and with blanks, rules and words behind.
-        (first.trim_end(), "s-00001-of-00002.gguf"),
         (&format!("{one}  "), "m.gguf"),
         (&format!("{one}---"), "m.gguf"),
         (&format!("{one}added"), "m.gguf"),
@@ -152,7 +308,7 @@ fn a_name_forges_no_line() {
     assert!(lines.contains("m.gguf:a\\nxxh64"), "{lines}");
     // Such a list is read all the same.
     place.write("list", &lines);
-    let checked = place.run("gristmill hash --check list m.gguf");
+    let checked = place.run("gristmill hash --data-only --check list m.gguf");
     assert!(checked.starts_with("exit: 0"), "{checked}");
     assert_eq!(checked.matches("  -  Ok").count(), 2, "{checked}");
 }
@@ -213,14 +369,20 @@ fn a_list_without_an_end_is_refused() {
 fn threads_are_counted_in_one_way() {
     let place = Workplace::new();
     model(&place, "m.gguf", 1, 4);
-    for command in ["check m.gguf", "hash m.gguf", "diff m.gguf m.gguf"] {
+    for (command, told) in [
+        ("check m.gguf", "m.gguf: 2 errors"),
+        ("hash m.gguf", "file-sha256"),
+        ("diff m.gguf m.gguf", "equal: "),
+    ] {
         let shown = place.run(&format!("gristmill {command} --threads 200000"));
         assert!(
             shown.starts_with("exit: 2") && shown.contains("a whole number up to 512"),
             "{shown}"
         );
         let with = |threads: &str| place.run(&format!("gristmill {command} -t {threads}"));
-        assert_eq!(with("0"), with("1"));
+        let one = with("1");
+        assert!(one.contains(told), "{one}");
+        assert_eq!(with("0"), one);
     }
 }
 

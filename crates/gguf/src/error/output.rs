@@ -155,6 +155,18 @@ macro_rules! output_errors {
             /// The line, from 1.
             line: usize,
         } hint "the list is incomplete; fetch or make it again";
+        /// A list of hashes that has two for one file or tensor.
+        #[error("{}: lines {first} and {second} give different hashes of {name:?}", .path.display())]
+        ListContradicts {
+            /// The list.
+            path: PathBuf,
+            /// What they are of.
+            name: String,
+            /// The first line, from 1.
+            first: usize,
+            /// The line that differs from it.
+            second: usize,
+        } hint "one of them is of another version of the file; take it out of the list, or ask its source for a new list";
         /// A file that is no part of a set where a part of one is needed.
         #[error("{}: is no part of a set of shards{reason}", .path.display())]
         NotShard {

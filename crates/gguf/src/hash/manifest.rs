@@ -1,6 +1,7 @@
 //! Lists of hashes, as this crate, the reference and `sha256sum` write them.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::Path;
@@ -19,8 +20,6 @@ pub struct Manifest {
     text: String,
     /// In the order of [`Manifest::key`], and where that is equal, of the text.
     lines: Vec<Line>,
-    /// Whether a file of a model that it does not name was lost.
-    lists_all_files: bool,
 }
 
 /// Where the parts of a line stand in the text: a list may have millions of lines.
@@ -29,6 +28,8 @@ struct Line {
     kind: Kind,
     hash: Range<u32>,
     name: Range<u32>,
+    /// In the text that was read, from 1.
+    number: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +65,7 @@ impl Manifest {
     ///
     /// # Errors
     /// What the system says, [`Error::NotRegular`] for what is no file, [`Error::ListTooLong`], [`Error::ListDamaged`],
-    /// [`Error::NoManifest`] for a file that holds nothing of the kind.
+    /// [`Error::ListContradicts`], [`Error::NoManifest`] for a file that holds nothing of the kind.
     pub fn read(path: &Path) -> Result<Manifest> {
         let manifest = Manifest::of_text(&Manifest::read_text(path)?, path)?;
         if manifest.lines.is_empty() {
@@ -78,7 +79,7 @@ impl Manifest {
     /// The text of a list, of whatever form.
     ///
     /// # Errors
-    /// Those of [`Manifest::read`], save for the last two.
+    /// Those of [`Manifest::read`], save for the last three.
     pub fn read_text(path: &Path) -> Result<String> {
         let io = |source| Error::io(path, "read the list of hashes", source);
         // Before it is opened: to open a pipe is to wait for its writer.
@@ -110,28 +111,36 @@ impl Manifest {
     /// A list from the text of a file, which is only named in messages.
     ///
     /// # Errors
-    /// [`Error::ListDamaged`] where a line is cut.
+    /// [`Error::ListDamaged`] where a line is cut, [`Error::ListContradicts`] where a file has two hashes of one kind.
     pub fn of_text(text: &str, path: &Path) -> Result<Manifest> {
         let ends = text.is_empty() || text.ends_with('\n');
         let n_lines = text.lines().count();
         let mut lines = text.lines().enumerate();
-        match lines.position(|(index, line)| is_cut(line, ends || index + 1 < n_lines)) {
-            None => Ok(Manifest::parse(text)),
-            Some(index) => Err(Error::ListDamaged {
+        if let Some(index) =
+            lines.position(|(index, line)| is_cut(line, ends || index + 1 < n_lines))
+        {
+            return Err(Error::ListDamaged {
                 path: path.to_owned(),
                 line: index + 1,
+            });
+        }
+        let manifest = Manifest::parse(text);
+        match manifest.contradiction() {
+            None => Ok(manifest),
+            Some((name, first, second)) => Err(Error::ListContradicts {
+                path: path.to_owned(),
+                name: name.to_owned(),
+                first,
+                second,
             }),
         }
     }
 
     /// The lines of a text that are hashes; others are passed over.
     pub fn parse(text: &str) -> Manifest {
-        let mut manifest = Manifest {
-            lists_all_files: ends_in_a_name(text),
-            ..Manifest::default()
-        };
-        for line in text.lines() {
-            manifest.add_line(line);
+        let mut manifest = Manifest::default();
+        for (index, line) in text.lines().enumerate() {
+            manifest.add_line(line, index + 1);
         }
         manifest.index();
         manifest
@@ -140,14 +149,14 @@ impl Manifest {
     /// A list of SHA-256 hashes of whole files, each with the file's name.
     pub fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Manifest {
         let mut manifest = Manifest::default();
-        for (name, hash) in files {
-            manifest.add(Kind::File, hash, name);
+        for (index, (name, hash)) in files.into_iter().enumerate() {
+            manifest.add(Kind::File, hash, name, index + 1);
         }
         manifest.index();
         manifest
     }
 
-    fn add_line(&mut self, text: &str) -> Option<()> {
+    fn add_line(&mut self, text: &str, number: usize) -> Option<()> {
         let text = text.trim();
         let is_sha256 =
             |hash: &str| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -156,7 +165,7 @@ impl Manifest {
             .strip_prefix("SHA256 (")
             .and_then(|rest| rest.rsplit_once(") = "))
         {
-            return is_sha256(hash).then(|| self.add(Kind::File, hash, name));
+            return is_sha256(hash).then(|| self.add(Kind::File, hash, name, number));
         }
         let (first, rest) = text.split_once(char::is_whitespace)?;
         // `sha256sum` puts a backslash before a line in whose name it had to escape something.
@@ -169,19 +178,18 @@ impl Manifest {
             let name = rest.trim_start();
             let name = name.strip_prefix('*').unwrap_or(name);
             match escaped {
-                true => self.add(Kind::File, first, &unescaped(name)),
-                false => self.add(Kind::File, first, name),
+                true => self.add(Kind::File, first, &unescaped(name), number),
+                false => self.add(Kind::File, first, name, number),
             }
             return Some(());
         }
         let kind = Kind::from_name(first)?;
-        self.lists_all_files |= kind == Kind::File;
         let (hash, name) = rest.trim_start().split_once(char::is_whitespace)?;
-        self.add(kind, hash, name.trim_start());
+        self.add(kind, hash, name.trim_start(), number);
         Some(())
     }
 
-    fn add(&mut self, kind: Kind, hash: &str, name: &str) {
+    fn add(&mut self, kind: Kind, hash: &str, name: &str, number: usize) {
         let mut put = |part: &str| {
             let start = self.text.len();
             self.text.push_str(part);
@@ -189,7 +197,12 @@ impl Manifest {
             Some(u32::try_from(start).ok()?..u32::try_from(self.text.len()).ok()?)
         };
         if let (Some(hash), Some(name)) = (put(hash), put(name)) {
-            self.lines.push(Line { kind, hash, name });
+            self.lines.push(Line {
+                kind,
+                hash,
+                name,
+                number,
+            });
         }
     }
 
@@ -209,10 +222,20 @@ impl Manifest {
         self.has_kind(Kind::File)
     }
 
-    /// Whether a file of a model of which it names others was lost: our lists name all, and one without an end was cut. A
-    /// list of other tools may be of some files only.
-    pub fn lists_all_files(&self) -> bool {
-        self.lists_all_files
+    /// The first file or tensor of which the list has two hashes of one kind that differ, with the numbers of their lines,
+    /// or for a list of [`Manifest::of_files`] of its items.
+    pub fn contradiction(&self) -> Option<(&str, usize, usize)> {
+        let name = |line: &Line| part(&self.text, &line.name).trim_start_matches("./");
+        let hash = |line: &Line| part(&self.text, &line.hash);
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(|line| (line.kind, name(line), line.number));
+        let pairs = lines.windows(2).map(|pair| (pair[0], pair[1]));
+        let contradicting = pairs.filter(|(one, other)| {
+            let is_same = one.kind == other.kind && name(one) == name(other);
+            is_same && !hash(one).eq_ignore_ascii_case(hash(other))
+        });
+        let first = contradicting.min_by_key(|(_, other)| other.number);
+        first.map(|(one, other)| (name(one), one.number, other.number))
     }
 
     fn has_kind(&self, kind: Kind) -> bool {
@@ -238,7 +261,7 @@ impl Manifest {
         nearest.map(|line| part(&self.text, &line.hash))
     }
 
-    /// Kind, name and hash of every line.
+    /// Kind, name and hash of every line; the kind as in [`Manifest::hash`].
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
         self.lines.iter().map(|line| {
             let kind = match line.kind {
@@ -253,6 +276,25 @@ impl Manifest {
         })
     }
 
+    /// The first name of a tensor of which the list has a hash of this kind, in one of the files whose names, without their
+    /// folders, are chosen, and which is none of `tensors`.
+    pub fn other_tensor(
+        &self,
+        kind: &str,
+        tensors: &HashSet<&str>,
+        is_chosen: impl Fn(&str) -> bool,
+    ) -> Option<&str> {
+        let names = self
+            .entries()
+            .filter(|entry| entry.0 == kind)
+            .map(|entry| entry.1);
+        let mut names = names.filter(|name| {
+            let (file, tensor) = parts(bare(name));
+            !tensor.is_empty() && !tensors.contains(tensor) && is_chosen(file)
+        });
+        names.next()
+    }
+
     /// What the list says of a hash; see [`Manifest::hash`].
     pub fn outcome(&self, kind: &str, name: &str, hash: &str) -> Outcome {
         match self.hash(kind, name) {
@@ -265,12 +307,6 @@ impl Manifest {
 
 /// Digits by which a word is a hash, or the rest of one, and no word of a text.
 const N_DIGITS: usize = 8;
-
-/// Whether the last line is one of `sha256sum` that ends inside a name, as one that was cut.
-fn ends_in_a_name(text: &str) -> bool {
-    let last = text.trim_end().lines().next_back().unwrap_or_default();
-    !text.ends_with('\n') && !last.ends_with(".gguf") && !last.starts_with("SHA256 (")
-}
 
 /// Whether a line is the rest of one with a hash, for certain; `ends` where a line break follows.
 fn is_cut(line: &str, ends: bool) -> bool {
@@ -321,6 +357,12 @@ fn bare(name: &str) -> &str {
     let (file, _) = name.split_once(".gguf:").unwrap_or((name, ""));
     let folder = file.rfind(['/', '\\']).map_or(0, |slash| slash + 1);
     &name[folder..]
+}
+
+/// File and tensor of a name in a list; the tensor is empty where there is none.
+pub(super) fn parts(name: &str) -> (&str, &str) {
+    let end = name.find(".gguf:").map(|at| at + ".gguf".len());
+    end.map_or((name, ""), |end| (&name[..end], &name[end + 1..]))
 }
 
 /// A name as `sha256sum` escapes it.

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::file::File;
 use crate::model::Model;
 use crate::parallel;
+use crate::shards;
 use crate::source::{PIECE_BYTES, Source};
 
 use hasher::Hasher;
@@ -45,6 +46,8 @@ pub struct HashOptions {
 pub struct HashReport {
     /// The files, in the order of the set.
     pub files: Vec<FileHash>,
+    /// Whether it is one file of a set, hashed without the others.
+    pub is_part: bool,
     /// The tensors, in the order of the files.
     pub tensors: Vec<TensorHash>,
     /// Hashes of all tensor data, in the order of [`HashOptions::kinds`].
@@ -112,6 +115,7 @@ pub fn hash(options: &HashOptions, progress: Progress<'_>) -> Result<HashReport>
     })?;
     let mut report = HashReport {
         files: model.shards().iter().map(file_entry).collect(),
+        is_part: options.alone && model.shards().iter().any(is_shard),
         tensors: Vec::new(),
         data: Vec::new(),
     };
@@ -131,6 +135,11 @@ pub fn hash(options: &HashOptions, progress: Progress<'_>) -> Result<HashReport>
         }
     }
     Ok(report)
+}
+
+fn is_shard(file: &File) -> bool {
+    let count = file.metadata().u64(shards::COUNT);
+    count.is_ok_and(|count| count.is_some_and(|count| count > 1))
 }
 
 fn file_entry(file: &File) -> FileHash {

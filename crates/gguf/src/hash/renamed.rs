@@ -1,16 +1,16 @@
 //! A list of hashes for files whose names it does not have: by the names of tensors alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::manifest::{FILE_SHA256, Manifest, Outcome};
+use super::manifest::{FILE_SHA256, Manifest, Outcome, parts};
 
 /// The hashes of one model, whatever its files are called and however it is divided into them.
 #[derive(Debug)]
 pub struct RenamedManifest<'a> {
     /// By kind and tensor, which is empty for all tensor data.
     hashes: HashMap<(&'static str, &'a str), &'a str>,
-    /// The hashes of whole files.
-    files: Vec<&'a str>,
+    /// The hashes of whole files, by name.
+    files: BTreeMap<&'a str, &'a str>,
     first_file: &'a str,
 }
 
@@ -19,7 +19,7 @@ impl<'a> RenamedManifest<'a> {
     pub fn of(manifest: &'a Manifest) -> Option<RenamedManifest<'a>> {
         let mut renamed = RenamedManifest {
             hashes: HashMap::new(),
-            files: Vec::new(),
+            files: BTreeMap::new(),
             first_file: "",
         };
         for (kind, name, hash) in manifest.entries() {
@@ -28,7 +28,7 @@ impl<'a> RenamedManifest<'a> {
                 renamed.first_file = file;
             }
             if kind == FILE_SHA256 {
-                renamed.files.push(hash);
+                renamed.files.insert(name, hash);
                 continue;
             }
             let first = *renamed.hashes.entry((kind, tensor)).or_insert(hash);
@@ -44,29 +44,28 @@ impl<'a> RenamedManifest<'a> {
         self.first_file
     }
 
-    /// What the list says of a hash of one of `n_files` files.
-    pub fn outcome(&self, kind: &'static str, name: &str, hash: &str, n_files: usize) -> Outcome {
-        let is_equal = |listed: &&str| listed.eq_ignore_ascii_case(hash);
-        if kind == FILE_SHA256 {
-            // One file with another hash is another file; of several, none tells which one was meant.
-            return match (self.files.iter().any(is_equal), self.files.len(), n_files) {
-                (true, _, _) => Outcome::Equal,
-                (false, 1, 1) => Outcome::Different,
-                _ => Outcome::Absent,
-            };
+    /// What the list says of the hash of one of the `n_files` whole files of a model.
+    pub fn file_outcome(&self, hash: &str, n_files: usize) -> Outcome {
+        let mut listed = self.files.values();
+        if listed.any(|listed| listed.eq_ignore_ascii_case(hash)) {
+            return Outcome::Equal;
         }
+        // As many files with other hashes are other files; of more or fewer, none tells which one was meant.
+        match self.files.len() == n_files {
+            true => Outcome::Different,
+            false => Outcome::Absent,
+        }
+    }
+
+    /// What the list says of a hash of tensor data.
+    pub fn outcome(&self, kind: &'static str, name: &str, hash: &str) -> Outcome {
+        let is_equal = |listed: &&str| listed.eq_ignore_ascii_case(hash);
         match self.hashes.get(&(kind, parts(name).1)) {
             None => Outcome::Absent,
             Some(listed) if is_equal(listed) => Outcome::Equal,
             Some(_) => Outcome::Different,
         }
     }
-}
-
-/// File and tensor of a name in a list.
-fn parts(name: &str) -> (&str, &str) {
-    let end = name.find(".gguf:").map(|at| at + ".gguf".len());
-    end.map_or((name, ""), |end| (&name[..end], &name[end + 1..]))
 }
 
 #[cfg(test)]
@@ -79,7 +78,7 @@ mod tests {
         let manifest = Manifest::parse(text);
         let renamed = RenamedManifest::of(&manifest).expect("one model");
         assert_eq!(renamed.file(), "a.gguf");
-        let outcome = |name, hash| renamed.outcome("sha1", name, hash, 1);
+        let outcome = |name, hash| renamed.outcome("sha1", name, hash);
         assert_eq!(outcome("new.gguf:y", "BB"), Outcome::Equal);
         assert_eq!(outcome("new.gguf:x", "bb"), Outcome::Different);
         assert_eq!(outcome("new.gguf:z", "bb"), Outcome::Absent);
@@ -91,8 +90,8 @@ mod tests {
         let [one, two, three] = ["aa", "bb", "cc"].map(|byte| byte.repeat(32));
         let manifest = Manifest::parse(&format!("{one}  a\n{two}  b\n"));
         let renamed = RenamedManifest::of(&manifest).expect("no line contradicts another");
-        let outcome = |hash| renamed.outcome(FILE_SHA256, "c.gguf", hash, 1);
-        assert_eq!(outcome(&two), Outcome::Equal);
-        assert_eq!(outcome(&three), Outcome::Absent);
+        assert_eq!(renamed.file_outcome(&two, 1), Outcome::Equal);
+        assert_eq!(renamed.file_outcome(&three, 1), Outcome::Absent);
+        assert_eq!(renamed.file_outcome(&three, 2), Outcome::Different);
     }
 }

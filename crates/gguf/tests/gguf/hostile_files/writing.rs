@@ -185,6 +185,9 @@ fn of_sets(folder: &Path) -> Vec<(&'static str, Error)> {
         format!("{}  a.gguf\n{}", "0".repeat(64), "0".repeat(20)),
     )
     .unwrap();
+    let two = folder.join("two.sha256");
+    let hashes = ["0", "1"].map(|digit| format!("{}  a.gguf\n", digit.repeat(64)));
+    fs::write(&two, hashes.concat()).unwrap();
     let changed = cut_while_read(&input, folder);
     let many = many_tensors();
     fs::write(&input, &many).unwrap();
@@ -195,6 +198,7 @@ fn of_sets(folder: &Path) -> Vec<(&'static str, Error)> {
         ("AlreadyEndian", turned),
         ("NoManifest", Manifest::read(&words).unwrap_err()),
         ("ListDamaged", Manifest::read(&cut).unwrap_err()),
+        ("ListContradicts", Manifest::read(&two).unwrap_err()),
         ("Changed", changed),
         ("SplitTooFine", split_into(tensors(1), false)),
     ]

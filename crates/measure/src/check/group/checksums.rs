@@ -179,7 +179,11 @@ fn of_json(text: &str) -> Result<(Manifest, Sizes), String> {
             _ => {}
         }
     }
-    Ok((Manifest::of_files(files), sizes))
+    let manifest = Manifest::of_files(files);
+    match manifest.contradiction() {
+        None => Ok((manifest, sizes)),
+        Some((name, ..)) => Err(format!("it gives two hashes of {name:?}")),
+    }
 }
 
 #[cfg(test)]
