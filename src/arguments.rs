@@ -1,6 +1,5 @@
 //! The reference's spelling of flags, turned into what the parser understands: single-dash flags of several letters
-//! (`-ngl 99`) become long ones, and underscores in long flags become dashes. Which these are is declared where the flag
-//! is: its help names the form in parentheses, as in "Layers to keep on the GPU (-ngl)".
+//! (`-ngl 99`) become long ones, and underscores in long flags become dashes.
 
 use std::ffi::OsString;
 
@@ -59,10 +58,12 @@ fn normalise_flag(parser: &clap::Command, text: &str) -> String {
     if text.starts_with("--") {
         return with_dashes(text);
     }
-    let argument = parser
-        .get_arguments()
-        .find(|argument| several_letters(argument).as_deref() == Some(text));
-    match argument.and_then(clap::Arg::get_long) {
+    let has = |long: &&str| {
+        parser
+            .get_arguments()
+            .any(|argument| argument.get_long() == Some(*long))
+    };
+    match reference_flags::long_of(text).filter(has) {
         Some(long) => format!("--{long}"),
         None => text.to_owned(),
     }
@@ -72,15 +73,6 @@ fn normalise_flag(parser: &clap::Command, text: &str) -> String {
 fn with_dashes(flag: &str) -> String {
     let at = flag.find('=').unwrap_or(flag.len());
     format!("{}{}", flag[..at].replace('_', "-"), &flag[at..])
-}
-
-/// The form of several letters behind one dash that a flag's help names, as in `(-ngl)`.
-pub fn several_letters(argument: &clap::Arg) -> Option<String> {
-    let help = argument.get_help()?.to_string();
-    let (_, form) = help.split_once("(-")?;
-    let (form, _) = form.split_once(')')?;
-    let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
-    (form.len() > 1 && form.chars().all(is_name)).then(|| format!("-{form}"))
 }
 
 /// The spelling to name of a flag, typed as `text`, that the parser may not see. What it says better itself passes.
@@ -147,14 +139,9 @@ mod tests {
         let parser = clap::Command::new("gristmill").subcommand(
             clap::Command::new("run")
                 .arg(clap::Arg::new("prompt").short('p').long("prompt"))
-                .arg(
-                    clap::Arg::new("no-conversation")
-                        .help("Continue the prompt as plain text (-no-cnv)")
-                        .long("no-conversation"),
-                )
+                .arg(clap::Arg::new("no-conversation").long("no-conversation"))
                 .arg(
                     clap::Arg::new("gpu-layers")
-                        .help("Layers to keep on the GPU (-ngl)")
                         .long("gpu-layers")
                         .alias("n-gpu-layers"),
                 ),
@@ -247,68 +234,96 @@ mod tests {
         assert!(guide.matches("`-").count() > 200, "few flags are listed");
     }
 
-    /// A section of the guide with each flag in the list where it belongs.
+    /// A section of the guide with each flag in the list where it belongs. What else stands there stays as it is, also
+    /// behind a list.
     fn true_section(section: &str) -> String {
         let (name, text) = section.split_once('\n').expect("a section has a title");
         let program = crate::cmd::parser();
         let parser = program.find_subcommand(name.trim_matches('`'));
         let parser = parser.unwrap_or_else(|| panic!("{name} is no command"));
-        let is_supported = |item: &str| {
-            let flags: Vec<&str> = item.split('`').skip(1).step_by(2).collect();
-            let known = |flag: &&str| ["-h", "--help", "--version"].contains(flag);
-            let supported = |flag: &&str| find(parser, flag).is_some() || known(flag);
-            let n_supported = flags.iter().copied().filter(|flag| supported(flag)).count();
-            assert!(
-                [0, flags.len()].contains(&n_supported),
-                "{name}: part of {item} is supported"
-            );
-            let stranger = flags
-                .iter()
-                .find(|flag| !supported(flag) && !reference_flags::is_known(flag));
-            assert_eq!(stranger, None, "{name}: no flag of the reference");
-            n_supported > 0
+        let lines: Vec<&str> = text.lines().collect();
+        let items = |list: &str| -> Vec<&str> {
+            let lists = lines.iter().filter_map(|line| items_of(line, list));
+            lists.flat_map(|(items, _)| items).collect()
         };
-        let [yes, ignored, no] = ["Supported", "Accepted, without effect", "Not supported yet"]
-            .map(|list| list_of(text, list));
-        let ignored_well = ignored.iter().all(|item| is_supported(item));
+        let ignored_well = items("Accepted, without effect")
+            .iter()
+            .all(|item| is_supported(parser, item));
         assert!(ignored_well, "{name}: what has no effect is accepted");
-        let (mut yes, mut no): (Vec<&str>, Vec<&str>) = yes
-            .into_iter()
-            .chain(no)
-            .partition(|item| is_supported(item));
-        yes.sort_unstable();
-        no.sort_unstable();
-        let lines = text.lines().map(|line| match line.split_once(": `") {
-            Some(("Supported", _)) => format!("Supported: {}.", yes.join(", ")),
-            Some(("Not supported yet", _)) => format!("Not supported yet: {}.", no.join(", ")),
-            _ => line.to_owned(),
-        });
-        format!("{name}\n{}\n", lines.collect::<Vec<_>>().join("\n"))
+        let [yes, no] = ["Supported", "Not supported yet"];
+        let belongs = |list: &str, item: &str| is_supported(parser, item) == (list == yes);
+        let mut shown: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        for (list, other) in [(yes, no), (no, yes)] {
+            let mut moved: Vec<&str> = items(other)
+                .into_iter()
+                .filter(|item| !belongs(other, item))
+                .collect();
+            for (line, shown) in lines.iter().zip(&mut shown) {
+                if let Some((mut items, remark)) = items_of(line, list) {
+                    items.retain(|item| belongs(list, item));
+                    items.append(&mut moved);
+                    *shown = line_of(list, items, remark);
+                }
+            }
+            if !moved.is_empty() {
+                shown.extend([String::new(), line_of(list, moved, "")]);
+            }
+        }
+        format!("{name}\n{}\n", shown.join("\n"))
     }
 
-    /// The items of a list of flags; spellings of one flag are one item.
-    fn list_of<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        line.map(|line| line.trim_end_matches('.').split(", ").collect())
-            .unwrap_or_default()
+    /// Whether a command has the flag that these spellings stand for.
+    fn is_supported(parser: &clap::Command, item: &str) -> bool {
+        let name = parser.get_name();
+        let flags: Vec<&str> = item.split('`').skip(1).step_by(2).collect();
+        let known = |flag: &&str| ["-h", "--help", "--version"].contains(flag);
+        let supported = |flag: &&str| find(parser, flag).is_some() || known(flag);
+        let n_supported = flags.iter().copied().filter(|flag| supported(flag)).count();
+        assert!(
+            [0, flags.len()].contains(&n_supported),
+            "{name}: part of {item} is supported"
+        );
+        let stranger = flags
+            .iter()
+            .find(|flag| !supported(flag) && !reference_flags::is_known(flag));
+        assert_eq!(stranger, None, "{name}: no flag of the reference");
+        n_supported > 0
+    }
+
+    /// The items of a line that is this list, and the remark behind them; spellings of one flag are one item.
+    fn items_of<'a>(line: &'a str, list: &str) -> Option<(Vec<&'a str>, &'a str)> {
+        let text = line.strip_prefix(list)?.strip_prefix(": ")?;
+        let (items, remark) = text.split_once(". ").unwrap_or((text, ""));
+        let end = items.trim_end_matches('.');
+        assert!(
+            end.len() < items.len() || !remark.is_empty(),
+            "{list}: the list ends with a full stop on its line"
+        );
+        let items = end.split(", ").filter(|item| *item != "none");
+        Some((items.collect(), remark))
+    }
+
+    /// A line that is a list.
+    fn line_of(list: &str, mut items: Vec<&str>, remark: &str) -> String {
+        items.sort_unstable();
+        let items = match items.is_empty() {
+            true => "none".to_owned(),
+            false => items.join(", "),
+        };
+        format!("{list}: {items}. {remark}").trim_end().to_owned()
     }
 
     #[test]
-    fn a_form_of_several_letters_means_the_same_everywhere() {
-        let program = crate::cmd::parser();
-        let mut forms = std::collections::BTreeMap::new();
-        for argument in program
-            .get_subcommands()
-            .flat_map(clap::Command::get_arguments)
-        {
-            if let Some(form) = several_letters(argument) {
-                let long = argument.get_long().expect("it stands for a long flag");
-                let known = *forms.entry(form.clone()).or_insert(long);
-                assert_eq!(known, long, "{form}");
-            }
-        }
-        assert!(forms.len() > 20, "{forms:?}");
+    fn flags_of_the_guide_move_and_all_else_stays() {
+        let before = "`tokenize`\n\nSupported: `--offline`, `--stdin`, `--ids`. A remark, with a comma.\n\nA line beside.\n\n\
+                      Supported: `--no-bos` (a note), `-e` `--escape`.\n";
+        let after = "`tokenize`\n\nSupported: `--ids`, `--stdin`. A remark, with a comma.\n\nA line beside.\n\n\
+                     Supported: `--no-bos` (a note).\n\nNot supported yet: `--offline`, `-e` `--escape`.\n";
+        assert_eq!(true_section(before), after);
+        assert_eq!(true_section(after), after);
+        assert_eq!(
+            true_section("`tokenize`\nNot supported yet: `--ids`.\nSupported: none.\n"),
+            "`tokenize`\nNot supported yet: none.\nSupported: `--ids`.\n"
+        );
     }
 }

@@ -5,46 +5,46 @@
 #[derive(clap::Args)]
 #[command(next_help_heading = "GPU options (accepted; no GPU backend is built in)")]
 pub struct GpuFlags {
-    /// Layers to keep on the GPU (-ngl)
+    /// Layers to keep on the GPU
     #[arg(long, alias = "n-gpu-layers", value_name = "N|auto|all")]
     gpu_layers: Option<String>,
-    /// Devices to use (-dev)
+    /// Devices to use
     #[arg(long, value_name = "NAME,…|none")]
     device: Option<String>,
-    /// How to split the model over GPUs (-sm)
+    /// How to split the model over GPUs
     #[arg(long, value_name = "none|layer|row|tensor")]
     split_mode: Option<String>,
-    /// Proportions of that split (-ts)
+    /// Proportions of that split
     #[arg(long, value_name = "N,…")]
     tensor_split: Option<String>,
-    /// The GPU for what is not split (-mg)
+    /// The GPU for what is not split
     #[arg(long, value_name = "INDEX")]
     main_gpu: Option<String>,
-    /// Which tensors go to which buffer (-ot)
+    /// Which tensors go to which buffer
     #[arg(long, value_name = "REGEX=BUFFER,…")]
     override_tensor: Option<String>,
-    /// Expert weights on the CPU (-cmoe)
+    /// Expert weights on the CPU
     #[arg(long)]
     cpu_moe: bool,
-    /// Expert weights of the first N layers on the CPU (-ncmoe)
+    /// Expert weights of the first N layers on the CPU
     #[arg(long, value_name = "N")]
     n_cpu_moe: Option<String>,
-    /// Feed-forward weights of the first N layers on the CPU (-ncffn)
+    /// Feed-forward weights of the first N layers on the CPU
     #[arg(long, value_name = "N")]
     n_cpu_ffn: Option<String>,
-    /// Fit unset arguments to the device's memory (-fit)
+    /// Fit unset arguments to the device's memory
     #[arg(long, value_name = "on|off")]
     fit: Option<String>,
-    /// Memory to leave free per device (-fitt)
+    /// Memory to leave free per device
     #[arg(long, value_name = "MiB,…")]
     fit_target: Option<String>,
-    /// Smallest context that fitting may choose (-fitc)
+    /// Smallest context that fitting may choose
     #[arg(long, value_name = "N")]
     fit_ctx: Option<String>,
-    /// KV cache on the GPU (-kvo)
+    /// KV cache on the GPU
     #[arg(long)]
     kv_offload: bool,
-    /// KV cache in main memory (-nkvo)
+    /// KV cache in main memory
     #[arg(long)]
     no_kv_offload: bool,
 }

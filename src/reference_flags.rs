@@ -80,6 +80,39 @@ const KNOWN: &str = "\
     -no-ag -no-cnv -no-kvu -nocb -np -npl -npp -nr -ns -ntg -o -ofreq -opt -ot -otd -p -pps -ptc -r -rea -s -sm -sp \
     -sps -st -sys -sysf -t -tb -tbd -td -tgs -to -ts -ub -v -val-split -wd";
 
+/// Flags of several letters behind one dash that a command here has, and the long flag that each stands for.
+const SEVERAL_LETTERS: &[(&str, &str)] = &[
+    ("-bf", "binary-file"),
+    ("-cmoe", "cpu-moe"),
+    ("-cnv", "conversation"),
+    ("-co", "color"),
+    ("-ctk", "cache-type-k"),
+    ("-ctv", "cache-type-v"),
+    ("-dev", "device"),
+    ("-fa", "flash-attn"),
+    ("-fit", "fit"),
+    ("-fitc", "fit-ctx"),
+    ("-fitt", "fit-target"),
+    ("-kvo", "kv-offload"),
+    ("-mg", "main-gpu"),
+    ("-mli", "multiline-input"),
+    ("-ncffn", "n-cpu-ffn"),
+    ("-ncmoe", "n-cpu-moe"),
+    ("-ngl", "gpu-layers"),
+    ("-nkvo", "no-kv-offload"),
+    ("-no-cnv", "no-conversation"),
+    ("-ot", "override-tensor"),
+    ("-rea", "reasoning"),
+    ("-sm", "split-mode"),
+    ("-sp", "special"),
+    ("-st", "single-turn"),
+    ("-sys", "system-prompt"),
+    ("-sysf", "system-prompt-file"),
+    ("-tb", "threads-batch"),
+    ("-ts", "tensor-split"),
+    ("-ub", "ubatch-size"),
+];
+
 /// Flags that fetch files.
 const DOWNLOADS: &[&str] = &[
     "--docker-repo",
@@ -99,6 +132,20 @@ const DOWNLOADS: &[&str] = &[
     "-mmu",
     "-mu",
 ];
+
+/// The long flag, without its dashes, that a flag of several letters behind one dash stands for.
+pub fn long_of(several_letters: &str) -> Option<&'static str> {
+    let mut forms = SEVERAL_LETTERS.iter();
+    let form = forms.find(|(form, _)| *form == several_letters)?;
+    Some(form.1)
+}
+
+/// The form of several letters behind one dash that an argument has.
+pub fn several_letters(argument: &clap::Arg) -> Option<&'static str> {
+    let mut forms = SEVERAL_LETTERS.iter();
+    let form = forms.find(|(_, long)| argument.get_long() == Some(*long))?;
+    Some(form.0)
+}
 
 /// Whether the reference has this flag.
 pub fn is_known(flag: &str) -> bool {
@@ -202,6 +249,27 @@ mod tests {
         assert!(flags.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(flags.iter().all(|flag| flag.starts_with('-')));
         assert!(DOWNLOADS.is_sorted() && DOWNLOADS.iter().all(|flag| is_known(flag)));
+        assert!(SEVERAL_LETTERS.is_sorted());
+        let mut longs: Vec<&str> = SEVERAL_LETTERS.iter().map(|(_, long)| *long).collect();
+        longs.sort_unstable();
+        assert!(longs.windows(2).all(|pair| pair[0] < pair[1]));
+        for (form, long) in SEVERAL_LETTERS {
+            assert!(is_known(form) && is_known(&format!("--{long}")), "{form}");
+            let commands = crate::cmd::names_with(&format!("--{long}"));
+            assert!(!commands.is_empty(), "no command has --{long}");
+        }
+    }
+
+    #[test]
+    fn help_names_the_form_of_several_letters() {
+        let program = crate::cmd::parser();
+        let run = program.find_subcommand("run").expect("it is a command");
+        let help = run.clone().render_help().to_string();
+        for argument in run.get_arguments() {
+            if let Some(form) = several_letters(argument) {
+                assert_eq!(help.matches(&format!("({form})")).count(), 1, "{form}");
+            }
+        }
     }
 
     #[test]

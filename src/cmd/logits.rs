@@ -30,7 +30,7 @@ pub struct Logits {
     /// Threads; 0 or less takes one per processor
     #[arg(long, short, value_name = "N", default_value = "-1", value_parser = numbers::threads)]
     threads: Threads,
-    /// Tokens computed at once (-ub); the logits are the same for every number
+    /// Tokens computed at once; the logits are the same for every number
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = numbers::count(1..=i32::MAX as usize))]
     ubatch_size: usize,
     #[command(flatten)]

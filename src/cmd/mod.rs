@@ -127,12 +127,25 @@ impl Command {
             .allow_negative_numbers(true)
             // As for the reference, the last one counts: scripts add flags to a line of defaults.
             .args_override_self(true)
+            .mut_args(with_several_letters)
             .next_line_help(help_columns() < HELP_COLUMNS_MIN)
             .after_help(format!(
                 "Examples:\n{}{}",
                 examples.join("\n"),
                 (self.more_help)()
             ))
+    }
+}
+
+/// The argument, its form of several letters behind one dash added to its help.
+fn with_several_letters(argument: clap::Arg) -> clap::Arg {
+    let form = crate::reference_flags::several_letters(&argument);
+    match (form, argument.get_help()) {
+        (Some(form), Some(help)) => {
+            let help = format!("{help} ({form})");
+            argument.help(help)
+        }
+        _ => argument,
     }
 }
 

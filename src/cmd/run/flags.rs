@@ -19,7 +19,7 @@ pub struct PromptFlags {
     /// Read the prompt from a file; one newline at its end is dropped
     #[arg(long = "file", short = 'f', id = "file_flag", value_name = "FILE", overrides_with_all = ["prompt", "binary_file"])]
     file: Option<PathBuf>,
-    /// Read the prompt from a file, byte for byte (-bf)
+    /// Read the prompt from a file, byte for byte
     #[arg(long, value_name = "FILE", overrides_with_all = ["prompt", "file_flag"])]
     binary_file: Option<PathBuf>,
     /// Process escape sequences (\n, \t, …) in --prompt and --system-prompt
@@ -58,16 +58,16 @@ impl PromptFlags {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Chat")]
 pub struct ChatFlags {
-    /// Chat, also where the prompt could be answered alone (-cnv); the default for a model with a chat template
+    /// Chat, also where the prompt could be answered alone; the default for a model with a chat template
     #[arg(long, overrides_with = "no_conversation")]
     pub conversation: bool,
-    /// Continue the prompt as plain text (-no-cnv)
+    /// Continue the prompt as plain text
     #[arg(long, overrides_with = "conversation")]
     pub no_conversation: bool,
-    /// End after the first answer (-st)
+    /// End after the first answer
     #[arg(long)]
     pub single_turn: bool,
-    /// Instructions to the model (-sys)
+    /// Instructions to the model
     #[arg(
         long,
         value_name = "TEXT",
@@ -75,7 +75,7 @@ pub struct ChatFlags {
         overrides_with = "system_prompt_file"
     )]
     pub system_prompt: Option<String>,
-    /// The same from a file (-sysf)
+    /// The same from a file
     #[arg(long, value_name = "FILE", overrides_with = "system_prompt")]
     pub system_prompt_file: Option<PathBuf>,
     /// Chat template: the name of a built-in one, or Jinja text
@@ -87,7 +87,7 @@ pub struct ChatFlags {
     /// Variables for the template, as a JSON object
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub chat_template_kwargs: Option<JsonObject>,
-    /// Whether the model shall think before it answers, where its template knows `enable_thinking` (-rea)
+    /// Whether the model shall think before it answers, where its template knows `enable_thinking`
     #[arg(long, value_name = "on|off|auto", default_value = "auto")]
     pub reasoning: Reasoning,
     /// Let control tokens in messages be parsed as such
@@ -96,7 +96,7 @@ pub struct ChatFlags {
     /// A string that ends an answer; may be given more than once
     #[arg(long, short, value_name = "TEXT", allow_hyphen_values = true)]
     pub reverse_prompt: Vec<String>,
-    /// A line ends with a backslash to go on in the next one (-mli)
+    /// A line ends with a backslash to go on in the next one
     #[arg(long)]
     pub multiline_input: bool,
 }
@@ -174,7 +174,7 @@ pub struct AnswerFlags {
     /// Never end by itself
     #[arg(long)]
     ignore_eos: bool,
-    /// Show control tokens in the answer (-sp)
+    /// Show control tokens in the answer
     #[arg(long)]
     special: bool,
 }
@@ -208,13 +208,13 @@ pub struct LoadFlags {
     /// Most tokens of a prompt that are computed at once
     #[arg(long, short, value_name = "N", default_value_t = 2048, value_parser = numbers::count(1..=i32::MAX as usize))]
     batch_size: usize,
-    /// The same, where it is smaller; 0 takes --batch-size (-ub)
+    /// The same, where it is smaller; 0 takes --batch-size
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = numbers::count(0..=i32::MAX as usize))]
     ubatch_size: usize,
-    /// Type of the KV cache's keys: f16 or f32 (-ctk)
+    /// Type of the KV cache's keys: f16 or f32
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_type)]
     cache_type_k: gristmill_quant::TensorType,
-    /// Type of its values (-ctv)
+    /// Type of its values
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_type)]
     cache_type_v: gristmill_quant::TensorType,
 }
@@ -247,10 +247,10 @@ fn cache_type(name: &str) -> Result<gristmill_quant::TensorType, String> {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Accepted for compatibility, without effect")]
 pub struct IgnoredFlags {
-    /// Attention is always computed block by block (-fa)
+    /// Attention is always computed block by block
     #[arg(long, value_name = "on|off|auto", num_args = 0..=1, default_missing_value = "on")]
     flash_attn: Option<String>,
-    /// Prompts run on the same threads (-tb)
+    /// Prompts run on the same threads
     #[arg(long, value_name = "N", value_parser = numbers::threads)]
     threads_batch: Option<Threads>,
     /// Files are always mapped
@@ -268,7 +268,7 @@ pub struct IgnoredFlags {
     /// Output is always plain where it is no terminal
     #[arg(long)]
     simple_io: bool,
-    /// Output has no colours (-co)
+    /// Output has no colours
     #[arg(long, value_name = "on|off|auto", num_args = 0..=1)]
     color: Option<String>,
     /// The context is never shifted
