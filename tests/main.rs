@@ -15,6 +15,8 @@ mod containers;
 mod edit;
 #[path = "main/edit_advice.rs"]
 mod edit_advice;
+#[path = "main/effects.rs"]
+mod effects;
 #[path = "main/feature.rs"]
 mod feature;
 #[path = "main/fixtures.rs"]

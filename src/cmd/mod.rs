@@ -210,6 +210,8 @@ pub fn run_line(line: &[&str]) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// Splits a line at spaces outside of single quotes.
@@ -245,6 +247,73 @@ mod tests {
                 assert_eq!(matches.subcommand_name(), Some(command.name), "{example}");
             }
         }
+    }
+
+    /// The words of all tests of the binary, comments left out.
+    fn words_of_tests() -> BTreeSet<String> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/main");
+        let files = std::fs::read_dir(folder).expect("the folder of tests can be read");
+        let texts = files.map(|file| {
+            let path = file.expect("a file can be listed").path();
+            std::fs::read_to_string(path).expect("a test can be read")
+        });
+        let is_end = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
+        let words_of = |text: String| {
+            let lines = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            lines
+                .flat_map(|line| line.split(is_end))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        texts.flat_map(words_of).collect()
+    }
+
+    /// All spellings of a flag; none for what is no flag.
+    fn spellings(argument: &clap::Arg) -> Vec<String> {
+        let longs = argument
+            .get_long_and_visible_aliases()
+            .into_iter()
+            .flatten();
+        let hidden = argument.get_aliases().into_iter().flatten();
+        let shorts = argument
+            .get_short_and_visible_aliases()
+            .into_iter()
+            .flatten();
+        let several = crate::reference_flags::several_letters(argument);
+        let longs = longs.chain(hidden).map(|long| format!("--{long}"));
+        let shorts = shorts.map(|short| format!("-{short}"));
+        longs
+            .chain(shorts)
+            .chain(several.map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn every_flag_stands_in_a_test() {
+        let words = words_of_tests();
+        let mut untested = BTreeSet::new();
+        for command in COMMANDS {
+            let parser = command.parser(command.name);
+            for argument in parser.get_arguments() {
+                let spellings = spellings(argument);
+                let has_effect = argument
+                    .get_help_heading()
+                    .is_none_or(|heading| !heading.starts_with("Accepted"));
+                if has_effect
+                    && !spellings.is_empty()
+                    && !spellings.iter().any(|flag| words.contains(flag))
+                {
+                    untested.insert(format!("{} {}", command.name, spellings[0]));
+                }
+            }
+        }
+        assert_eq!(
+            untested,
+            BTreeSet::new(),
+            "no file of tests/main names these flags"
+        );
     }
 
     #[test]

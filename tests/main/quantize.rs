@@ -13,7 +13,7 @@ use insta::assert_snapshot;
 use crate::harness::Workplace;
 
 /// A llama with matrices of these shapes, in one type, of values that repeat.
-fn write_llama(path: &Path, ty: TensorType, tensors: &[(&str, [u64; 2])]) {
+pub(crate) fn write_llama(path: &Path, ty: TensorType, tensors: &[(&str, [u64; 2])]) {
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", "llama");
     for (key, value) in [
@@ -617,21 +617,29 @@ fn memory_does_not_grow_with_the_model() {
         ("blk.0.ffn_up.weight", [4096, 4096]),
     ];
     write_llama(&place.path("a.gguf"), BF16, &tensors);
-    let script = "ulimit -d 131072; exec \"$0\" quantize a.gguf out.gguf Q8_0 2";
     let binary = place.command("gristmill").get_program().to_owned();
-    let output = place
-        .command("gristmill")
-        .get_current_dir()
-        .map(|folder| {
-            std::process::Command::new("sh")
-                .args(["-c", script])
-                .arg(binary)
-                .current_dir(folder)
-                .output()
-        })
-        .expect("it has a folder")
-        .expect("the shell starts");
-    assert!(output.status.success(), "{}", place.show(&output));
+    // The last buffer takes the whole of the embeddings, 83 MB in Q8_0.
+    for (limit, flags, fits) in [
+        (131_072, "", true),
+        (65_536, "--max-buffer-size 1", true),
+        (65_536, "--max-buffer-size 1024", false),
+    ] {
+        let script = format!(
+            "ulimit -d {limit}; exec \"$0\" quantize {flags} --force a.gguf out.gguf Q8_0 2"
+        );
+        let output = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .arg(&binary)
+            .current_dir(place.path("."))
+            .output()
+            .expect("the shell starts");
+        assert_eq!(
+            output.status.success(),
+            fits,
+            "{flags}: {}",
+            place.show(&output)
+        );
+    }
 }
 
 /// Any part gives the whole model; shards that are kept have the same tensors, and say of themselves what they are.

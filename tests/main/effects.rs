@@ -1,0 +1,329 @@
+//! Flags whose effect no test of a larger matter shows: each with and without.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use gristmill_gguf::{File, Imatrix, ImatrixEntry, ImatrixForm, Value, WriteOptions};
+use gristmill_quant::{F16, Q8_0};
+
+use crate::edit;
+use crate::fixtures::{Change, changed, small_model};
+use crate::harness::{Workplace, tiny};
+use crate::quantize::write_llama;
+
+/// A place with the small model as `a.gguf`.
+fn with_model() -> Workplace {
+    let place = Workplace::new();
+    std::fs::copy(small_model(), place.path("a.gguf")).expect("the model can be copied");
+    place
+}
+
+/// What a good run writes to standard output and standard error, given this standard input.
+fn outputs(place: &Workplace, words: &[&str], input: &str) -> (String, String) {
+    let mut child = place
+        .command(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    // What needs no input may be gone before it is written.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().expect("the binary ends");
+    assert!(output.status.success(), "{}", place.show(&output));
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it is text");
+    (text(output.stdout), text(output.stderr))
+}
+
+/// What a good run writes to standard output.
+fn stdout(place: &Workplace, words: &[&str], input: &str) -> String {
+    outputs(place, words, input).0
+}
+
+/// The JSON objects of a greedy run.
+fn answers(place: &Workplace, words: &[&str], input: &str) -> Vec<serde_json::Value> {
+    let fixed = "gristmill run -m a.gguf --temp 0 --output-format json --log-disable";
+    let words: Vec<&str> = fixed.split(' ').chain(words.iter().copied()).collect();
+    let text = stdout(place, &words, input);
+    let answers = serde_json::Deserializer::from_str(&text).into_iter();
+    answers.map(|answer| answer.expect("it is JSON")).collect()
+}
+
+#[test]
+fn convert_vocab_only_needs_and_writes_no_weights() {
+    let place = Workplace::new();
+    for entry in std::fs::read_dir(tiny()).expect("it can be read").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.ends_with(".safetensors") {
+            let bytes = std::fs::read(entry.path()).expect("it can be read");
+            place.write(&format!("source/{name}"), bytes);
+        }
+    }
+    let without = place.run("gristmill convert source --outfile a.gguf");
+    assert!(without.starts_with("exit: 1"), "{without}");
+    let with = place.run("gristmill convert source --vocab-only --outfile a.gguf");
+    assert!(with.starts_with("exit: 0"), "{with}");
+    let file = File::open(&place.path("a.gguf")).expect("it opens");
+    assert!(file.tensors().is_empty());
+    let whole = File::open(&small_model()).expect("it opens");
+    let tokens = |file: &File| file.metadata().get("tokenizer.ggml.tokens").cloned();
+    assert_eq!(tokens(&file), tokens(&whole));
+    assert!(tokens(&file).is_some());
+}
+
+#[test]
+fn edit_names_each_special_token() {
+    let place = Workplace::new();
+    let path = edit::small(&place);
+    let line = "gristmill edit model.gguf --bos a --eos b --eot <|im_end|> --unk <s> --pad </s>";
+    let shown = place.run(line);
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+    // The vocabulary is <s> </s> a <|im_end|> b.
+    for (name, id) in [
+        ("bos", 2),
+        ("eos", 4),
+        ("eot", 3),
+        ("unknown", 0),
+        ("padding", 1),
+    ] {
+        let key = format!("tokenizer.ggml.{name}_token_id");
+        assert_eq!(edit::value(&path, &key), Some(Value::U32(id)), "{key}");
+    }
+}
+
+/// The bytes of a tensor.
+fn data_of(path: &Path, name: &str) -> Vec<u8> {
+    let file = File::open(path).expect("it opens");
+    let mut tensors = file.tensors().iter();
+    let tensor = tensors.find(|tensor| tensor.name.as_str() == name);
+    file.data(tensor.expect("it is there")).to_vec()
+}
+
+#[test]
+fn quantize_includes_and_excludes_importance_by_name() {
+    const FIRST: &str = "blk.0.attn_q.weight";
+    const SECOND: &str = "blk.1.attn_q.weight";
+    let place = Workplace::new();
+    let tensors = [
+        ("token_embd.weight", [256, 40]),
+        ("output_norm.weight", [256, 1]),
+        (FIRST, [256, 64]),
+        (SECOND, [256, 64]),
+    ];
+    write_llama(&place.path("a.gguf"), F16, &tensors);
+    let mut imatrix = Imatrix::default();
+    for name in [FIRST, SECOND] {
+        let sums = (0..256).map(|column| (column % 9) as f32 + 0.25).collect();
+        let entry = ImatrixEntry::new(sums, vec![1.0], None);
+        imatrix.insert(name, entry.expect("it is sound"));
+    }
+    let path = place.path("i.dat");
+    let saved = imatrix.save(&path, ImatrixForm::Legacy, &WriteOptions::default());
+    saved.expect("the folder is writable");
+    let data = |flags: &str| {
+        let line = format!("gristmill quantize {flags}--force a.gguf o.gguf Q4_K_S");
+        let shown = place.run(&line);
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        [FIRST, SECOND].map(|name| data_of(&place.path("o.gguf"), name))
+    };
+    let [plain_first, plain_second] = data("");
+    let [first, second] = data("--imatrix i.dat ");
+    assert!(plain_first != first && plain_second != second);
+    let included = data("--imatrix i.dat --include-weights blk.0 ");
+    assert!(included == [first, plain_second]);
+    let excluded = data("--imatrix i.dat --exclude-weights blk.0 ");
+    assert!(excluded == [plain_first, second]);
+}
+
+#[test]
+fn quantize_takes_a_quantized_source_and_a_type_of_embeddings_when_told() {
+    let place = with_model();
+    let embeddings = |file: &str| {
+        let file = File::open(&place.path(file)).expect("it opens");
+        let mut tensors = file.tensors().iter();
+        let tensor = tensors.find(|tensor| tensor.name.as_str() == "token_embd.weight");
+        tensor.expect("it is there").ty
+    };
+    let shown = place.run("gristmill quantize --token-embedding-type q8_0 a.gguf q.gguf Q4_0");
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+    assert_eq!(embeddings("q.gguf"), Q8_0);
+    let shown = place.run("gristmill quantize a.gguf r.gguf Q4_0");
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+    assert_ne!(embeddings("r.gguf"), Q8_0);
+    let refused = place.run("gristmill quantize q.gguf s.gguf Q4_1");
+    assert!(refused.starts_with("exit: 1"), "{refused}");
+    let taken = place.run("gristmill quantize --allow-requantize q.gguf s.gguf Q4_1");
+    assert!(taken.starts_with("exit: 0"), "{taken}");
+}
+
+#[test]
+fn run_takes_control_tokens_in_messages_for_text_unless_told() {
+    let place = with_model();
+    let n_ends = |flags: &[&str]| {
+        let message = ["-st", "-n", "0", "-p", "a<|endoftext|>b"];
+        let answer = &answers(&place, &[&message, flags].concat(), "")[0];
+        let ids = answer["prompt_ids"].as_array().expect("a list").clone();
+        ids.into_iter().filter(|id| *id == 0).count()
+    };
+    // The template begins with one.
+    assert_eq!(n_ends(&[]), 1);
+    assert_eq!(n_ends(&["--parse-special"]), 2);
+}
+
+#[test]
+fn run_ends_an_answer_at_a_reverse_prompt() {
+    let place = with_model();
+    let words = ["-no-cnv", "-n", "40", "-p", "ROMEO:"];
+    let whole = answers(&place, &words, "")[0]["text"].clone();
+    let whole = whole.as_str().expect("it is text");
+    let stop: String = whole.chars().skip(12).take(4).collect();
+    let before = whole.split(&stop).next().expect("there is a part");
+    for flag in ["--reverse-prompt", "-r"] {
+        let words = [&words[..], &[flag, "never said", flag, &stop]].concat();
+        let answer = &answers(&place, &words, "")[0];
+        assert_eq!(answer["text"], before, "{stop:?}");
+        assert_eq!(answer["stop"], "stop");
+    }
+}
+
+#[test]
+fn run_goes_on_in_the_next_line_where_several_are_allowed() {
+    let place = with_model();
+    let prompts = |words: &[&str], input: &str| {
+        let answers = answers(&place, &[words, &["-n", "1"]].concat(), input);
+        let prompts = answers
+            .into_iter()
+            .map(|answer| answer["prompt_ids"].clone());
+        prompts.collect::<Vec<_>>()
+    };
+    let one = prompts(&["-st", "-p", "first\nsecond"], "");
+    assert_eq!(one.len(), 1);
+    let input = "first\\\nsecond\n";
+    assert_eq!(prompts(&["--multiline-input"], input), one);
+    assert_eq!(prompts(&["-mli"], input), one);
+    assert_eq!(prompts(&[], input).len(), 2);
+}
+
+#[test]
+fn run_shows_control_tokens_prompts_and_speed_when_told() {
+    let place = with_model();
+    // The bias makes the token that ends an answer the best one.
+    let line = "gristmill run -m a.gguf -no-cnv -p x -n 3 --temp 0 --logit-bias 0+100";
+    let shown = |flags: &str| {
+        let line = format!("{line}{flags}");
+        let words: Vec<&str> = line.split(' ').collect();
+        outputs(&place, &words, "")
+    };
+    let (text, log) = shown("");
+    assert_eq!(text, "x\n");
+    assert!(log.contains("Generation:"), "{log}");
+    assert_eq!(shown(" --special").0, "x<|endoftext|>\n");
+    assert_eq!(shown(" -sp --no-display-prompt").0, "<|endoftext|>\n");
+    assert!(!shown(" --show-timings off").1.contains("Generation:"));
+    assert!(shown(" --show-timings").1.contains("Generation:"));
+}
+
+#[test]
+fn run_leaves_backslashes_under_a_reference_name_when_told() {
+    let place = with_model();
+    let ids = |words: &[&str]| {
+        let fixed = ["-m", "a.gguf", "-no-cnv", "-n", "0", "-p", "a\\nb"];
+        let json = ["--output-format", "json", "--log-disable"];
+        let text = stdout(
+            &place,
+            &[&words[..1], &fixed, &json, &words[1..]].concat(),
+            "",
+        );
+        let answer: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        answer["prompt_ids"].clone()
+    };
+    let escaped = ids(&["llama-completion"]);
+    let plain = ids(&["llama-completion", "--no-escape"]);
+    assert_ne!(escaped, plain);
+    assert_eq!(ids(&["llama-completion", "--no-escape", "-e"]), escaped);
+}
+
+#[test]
+fn run_penalizes_what_occurred() {
+    let place = with_model();
+    let ids = |flags: &[&str]| {
+        let words = ["-no-cnv", "-n", "40", "-p", "ROMEO:"];
+        answers(&place, &[&words, flags].concat(), "")[0]["ids"].clone()
+    };
+    let plain = ids(&[]);
+    let presence = ids(&["--presence-penalty", "0.5"]);
+    let frequency = ids(&["--frequency-penalty", "0.5"]);
+    assert!(presence != plain && frequency != plain && presence != frequency);
+}
+
+/// The flags of devices change nothing, and one line says so.
+#[test]
+fn flags_of_devices_are_accepted_everywhere() {
+    let place = with_model();
+    let flags = "-ngl 9 -dev gpu -sm row -ts 1,1 -mg 0 -ot a=b -cmoe -ncmoe 1 -ncffn 1 -fit on -fitt 9 -fitc 9 -kvo";
+    let flags: Vec<&str> = flags.split(' ').chain(["-nkvo"]).collect();
+    let run = [
+        "gristmill",
+        "run",
+        "-m",
+        "a.gguf",
+        "-no-cnv",
+        "-p",
+        "x",
+        "-n",
+        "4",
+        "--temp",
+        "0",
+    ];
+    let logits = [
+        "gristmill",
+        "logits",
+        "a.gguf",
+        "--tokens",
+        "1,2",
+        "--output",
+        "o.npy",
+        "--force",
+    ];
+    for words in [&run[..], &logits] {
+        let (plain, _) = outputs(&place, words, "");
+        let (shown, log) = outputs(&place, &[words, &flags].concat(), "");
+        assert_eq!(shown, plain);
+        let note = "no GPU backend is built in";
+        assert_eq!(log.matches(note).count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn tokenize_reads_counts_and_takes_text_as_it_is() {
+    let place = Workplace::new();
+    let change = Change {
+        set: vec![("tokenizer.ggml.add_bos_token", true.into())],
+        ..Change::default()
+    };
+    changed(&small_model(), &place.path("a.gguf"), &change);
+    let tokens = |words: &[&str], input: &str| {
+        let fixed = ["gristmill", "tokenize", "-m", "a.gguf"];
+        stdout(&place, &[&fixed, words].concat(), input)
+    };
+    let text = "a\\nb<|endoftext|>";
+    let shown = tokens(&["--ids", "-p", text], "");
+    // The beginning, a, the line break, b and the token whose text it is.
+    assert_eq!(shown, "[0, 65, 199, 66, 0]\n");
+    assert_eq!(tokens(&["--ids", "--stdin"], text), shown);
+    let counted = format!("{shown}Total number of tokens: 5\n");
+    assert_eq!(tokens(&["--ids", "--stdin", "--show-count"], text), counted);
+    assert_eq!(
+        tokens(&["--ids", "--no-bos", "-p", text], ""),
+        "[65, 199, 66, 0]\n"
+    );
+    assert_eq!(
+        tokens(&["--ids", "--no-escape", "-p", text], ""),
+        "[0, 65, 60, 78, 66, 0]\n"
+    );
+    assert!(!tokens(&["--ids", "--no-parse-special", "-p", text], "").contains(" 0]"));
+}
