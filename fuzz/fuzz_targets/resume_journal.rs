@@ -1,5 +1,5 @@
-//! What an interrupted run may have left: its journal, its unfinished file, and a file of the output's name. Refused with the
-//! files as they were, or continued to the very file of an uninterrupted run.
+//! What an interrupted run may have left: its journal, its unfinished file, and a file of the output's name. Refused with all
+//! three as they were, or continued to the very file of an uninterrupted run.
 //!
 //! Input: one byte (odd: a file of the output's name may be replaced), then the three with borders between; an empty one is not
 //! there.
@@ -84,8 +84,13 @@ fuzz_target!(|input: &[u8]| {
         Err(error) => {
             assert!(error.to_string().contains("r.gguf"), "{error}");
             let _ = error.hint();
-            for (path, bytes) in left.iter().filter(|(path, _)| !path.ends_with(names[0])) {
-                assert!(fs::read(path).is_ok_and(|now| now == *bytes));
+            // The journal among them; and what was not there is not there.
+            for path in names.map(|name| folder().join(name)) {
+                let before = left.iter().find(|(other, _)| *other == path);
+                assert_eq!(
+                    fs::read(&path).ok().as_deref(),
+                    before.map(|(_, bytes)| *bytes)
+                );
             }
         }
     }
