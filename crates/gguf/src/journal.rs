@@ -4,10 +4,11 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::file_state::removed;
 use crate::output::{beside, has_name};
+use crate::runs::{self, N_TRIES, PAUSE, first_of_set};
 
 /// What every journal begins with; a blank and the number of its format follow.
 const TITLE: &str = "gristmill resume";
@@ -20,10 +21,6 @@ const PROCESS_BYTES: usize = 10;
 pub(crate) const NOTE_BYTES: usize = 1024;
 /// Bytes of a line around its note: two hashes, a blank behind each, a line break.
 const LINE_BYTES: usize = 64 + 1 + 16 + 1 + 1;
-/// Who only asks whether a journal is being written holds its lock for microseconds.
-const N_TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(20);
-
 /// A journal that this process alone writes: it is locked until it is closed, which the end of a process does too.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -31,6 +28,10 @@ pub(crate) struct Journal {
     path: PathBuf,
     /// Its first line up to the process.
     start: String,
+    /// Whether it is this process that made it.
+    made: bool,
+    /// Its first line as it was found, where it was whole.
+    found: Vec<u8>,
 }
 
 /// What the journal tells of a complete tensor.
@@ -42,24 +43,54 @@ pub(crate) struct Line {
 
 impl Journal {
     /// Opens the journal of an output, or makes it, for what has this fingerprint.
+    ///
+    /// # Errors
+    /// [`Error::BeingWritten`], [`Error::OutputRefused`].
     pub fn open(output: &Path, fingerprint: &str) -> Result<Journal> {
         let path = beside(output, JOURNAL);
-        let mut file = open_own(&path, true)?;
-        for n_left in (0..N_TRIES).rev() {
+        let mut made = false;
+        for _ in 0..N_TRIES {
+            // Whatever else stands in the way of that is told when it is opened.
+            made |= File::create_new(&path).is_ok();
+            let file = open_own(&path, true)?;
             match file.try_lock() {
-                Err(TryLockError::WouldBlock) if n_left == 0 => return Err(busy(output, &file)),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-                // Some network file systems have no locks.
-                Ok(()) | Err(TryLockError::Error(_)) if is_named(&file, &path) => break,
-                // Who held the lock has removed the journal meanwhile: this lock keeps nobody off.
-                Ok(()) | Err(TryLockError::Error(_)) if n_left == 0 => {
-                    return Err(busy(output, &file));
+                Err(TryLockError::WouldBlock) if runs::is_locked(&file) => {
+                    let error = busy(output, &file);
+                    // Where that run has failed meanwhile, nobody needs what was made here.
+                    if made && file.try_lock().is_ok() && is_named(&file, &path) {
+                        remove_empty(&file, &path);
+                    }
+                    return Err(error);
                 }
-                Ok(()) | Err(TryLockError::Error(_)) => file = open_own(&path, true)?,
+                // Who only asks holds the lock for microseconds.
+                Err(TryLockError::WouldBlock) => {}
+                // Some network file systems have no locks.
+                Ok(()) | Err(TryLockError::Error(_)) if is_named(&file, &path) => {
+                    let start = format!("{TITLE} {FORMAT} {fingerprint} ");
+                    return Ok(Journal {
+                        file,
+                        path,
+                        start,
+                        made,
+                        found: Vec::new(),
+                    });
+                }
+                // Who held the lock has removed the journal meanwhile: this lock keeps nobody off.
+                Ok(()) | Err(TryLockError::Error(_)) => {}
             }
+            std::thread::sleep(PAUSE);
         }
-        let start = format!("{TITLE} {FORMAT} {fingerprint} ");
-        Ok(Journal { file, path, start })
+        Err(being_written(output, None))
+    }
+
+    /// Leaves the journal as it was found, where no run has come of it: still under the lock, so that it is nobody else's.
+    pub fn give_up(&mut self) {
+        if self.made {
+            remove_empty(&self.file, &self.path);
+        }
+        // There is nobody to tell of a failure.
+        let restored = self.file.seek(SeekFrom::Start(0));
+        let _ = restored.and_then(|_| self.file.write_all(&self.found));
     }
 
     pub fn path(&self) -> &Path {
@@ -68,6 +99,9 @@ impl Journal {
 
     /// The lines of complete tensors; `None` for one that is damaged. Nothing where the first line of the journal is missing
     /// or was cut short.
+    ///
+    /// # Errors
+    /// [`Error::Resume`], [`Error::ResumeFormat`] for what is not continued; [`Error::Io`].
     pub fn read(&mut self, n_tensors: usize) -> Result<Option<Vec<Option<Line>>>> {
         let title_bytes = self.start.len() + PROCESS_BYTES + 1;
         let limit = (title_bytes + n_tensors * (NOTE_BYTES + LINE_BYTES)) as u64;
@@ -85,9 +119,10 @@ impl Journal {
             return Err(self.foreign(&bytes));
         }
         // A title that was cut short says nothing of what follows, and nothing does.
-        let Some(lines) = bytes.get(title_bytes..) else {
+        let Some((title, lines)) = bytes.split_at_checked(title_bytes) else {
             return Ok(None);
         };
+        self.found = title.to_owned();
         // Before anything takes long: who asks for the lock is told of this process.
         self.sign().map_err(|error| self.not_written(error))?;
         let lines = lines.split_inclusive(|byte| *byte == b'\n');
@@ -162,19 +197,31 @@ fn line(text: &str) -> Option<Line> {
     })
 }
 
-/// Refuses an output that another run is writing.
+/// Refuses an output that a run with a journal is writing, alone or in its set.
 pub(crate) fn check_unlocked(output: &Path) -> Result<()> {
-    let path = beside(output, JOURNAL);
-    // What is no file is no journal, and to open it might wait for somebody.
-    if !fs::symlink_metadata(&path).is_ok_and(|about| about.is_file()) {
-        return Ok(());
+    check_others(output, None)
+}
+
+/// The same for a run that has the lock of its own journal.
+pub(crate) fn check_others(output: &Path, own: Option<&Path>) -> Result<()> {
+    match locked(output, own) {
+        None => Ok(()),
+        Some(journal) => Err(busy(output, &journal)),
     }
-    match File::open(&path) {
-        Ok(file) => match file.try_lock_shared() {
-            Err(TryLockError::WouldBlock) => Err(busy(output, &file)),
-            _ => Ok(()),
-        },
-        Err(_) => Ok(()),
+}
+
+/// The journal of another run that is writing an output, alone or in its set.
+pub(crate) fn locked(output: &Path, own: Option<&Path>) -> Option<File> {
+    let first = first_of_set(output);
+    let journals = [beside(output, JOURNAL), beside(&first, JOURNAL)];
+    let mut others = journals.iter().filter(|path| own != Some(path));
+    others.find_map(|path| runs::being_written(path))
+}
+
+/// Removes a journal of which nothing has come. There is nobody to tell of a failure.
+fn remove_empty(file: &File, path: &Path) {
+    if file.metadata().is_ok_and(|about| about.len() == 0) {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -183,15 +230,28 @@ fn is_named(file: &File, path: &Path) -> bool {
 }
 
 /// Another run holds the lock of this output's journal.
-fn busy(output: &Path, journal: &File) -> Error {
+pub(crate) fn busy(output: &Path, journal: &File) -> Error {
+    for _ in 0..N_TRIES {
+        if let Some(process) = process(journal) {
+            return being_written(output, Some(process));
+        }
+        // It has only just begun.
+        std::thread::sleep(PAUSE);
+    }
+    being_written(output, None)
+}
+
+/// The process that the first line of a journal tells. Some systems let nobody else read what is locked.
+fn process(mut journal: &File) -> Option<u32> {
     let mut title = Vec::new();
-    // Some systems let nobody else read what is locked.
-    let _ = journal.take(512).read_to_end(&mut title);
-    let title = title.split(|byte| *byte == b'\n').next();
-    let process = title
-        .and_then(|title| std::str::from_utf8(title).ok())
-        .filter(|title| title.starts_with(TITLE))
-        .and_then(|title| title.split(' ').nth(4)?.parse().ok());
+    journal.seek(SeekFrom::Start(0)).ok()?;
+    journal.take(512).read_to_end(&mut title).ok()?;
+    let (title, _) = std::str::from_utf8(&title).ok()?.split_once('\n')?;
+    let title = title.starts_with(TITLE).then_some(title)?;
+    title.split(' ').nth(4)?.parse().ok()
+}
+
+pub(crate) fn being_written(output: &Path, process: Option<u32>) -> Error {
     Error::BeingWritten {
         path: output.to_owned(),
         process,
@@ -219,9 +279,7 @@ pub(crate) fn open_own(path: &Path, create: bool) -> Result<File> {
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
     }
     options.open(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound if !create => {
-            refused(path, "it was removed while it was being written")
-        }
+        io::ErrorKind::NotFound if !create => removed(path),
         _ => Error::OutputRefused {
             path: path.to_owned(),
             source,

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::cursor::Endian;
 use crate::edit;
 use crate::error::{Error, Result};
-use crate::journal;
+use crate::file_state::FileState;
+use crate::{journal, runs};
 
 /// How to treat what is already there.
 #[derive(Clone, Debug, Default)]
@@ -57,10 +58,14 @@ pub struct OutputFile {
 pub struct StagedFile {
     path: PathBuf,
     temporary: PathBuf,
+    /// The file that was written there.
+    state: FileState,
     force: bool,
     committed: bool,
     /// Whether it stays when it is dropped before it is committed.
     kept: bool,
+    /// Keeps the lock by which others see that it is being written.
+    lock: Option<File>,
 }
 
 /// The temporary files of this process, so that an interrupt can remove them.
@@ -249,11 +254,12 @@ impl Partial {
 
 impl OutputFile {
     /// Opens a temporary file beside `path`, which must not exist yet (unless `options.force`), must
-    /// be none of the inputs, and must lie in a folder with `bytes` bytes free.
+    /// be none of the inputs, and must lie in a folder with `bytes` bytes free. Runs that can be resumed see that it is being
+    /// written.
     ///
     /// # Errors
-    /// [`Error::OutputExists`], [`Error::OutputIsInput`], [`Error::NoFolder`] and the others of places that no file can
-    /// be at, [`Error::NoSpace`], [`Error::OutputRefused`], [`Error::Interrupted`].
+    /// [`Error::OutputExists`], [`Error::OutputIsInput`], [`Error::BeingWritten`], [`Error::NoFolder`] and the others of
+    /// places that no file can be at, [`Error::NoSpace`], [`Error::OutputRefused`], [`Error::Interrupted`], [`Error::Io`].
     pub fn create(path: &Path, bytes: u64, options: &WriteOptions) -> Result<OutputFile> {
         check_target(path, options)?;
         check_space(path, bytes)?;
@@ -264,13 +270,27 @@ impl OutputFile {
             });
         }
         let (file, temporary) = create_temporary(path)?;
+        let state = FileState::of(&file).map_err(|source| Error::io(&temporary, "look at", source));
+        // Others see this run now: of two that begin at once, this one gives way.
+        let other = journal::locked(path, None);
+        if state.is_err() || other.is_some() {
+            // There is nobody to tell of a failure.
+            let _ = fs::remove_file(&temporary);
+        }
+        if let Some(journal) = other {
+            drop((file, partial));
+            return Err(journal::busy(path, &journal));
+        }
+        let state = state?;
         partial.paths.push(temporary.clone());
         let staged = StagedFile {
             path: path.to_owned(),
             temporary,
+            state,
             force: options.force,
             committed: false,
             kept: false,
+            lock: None,
         };
         Ok(OutputFile { file, staged })
     }
@@ -288,40 +308,51 @@ impl OutputFile {
     /// Brings the data to the disk and gives the file its name.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::OutputExists`] if the name was taken meanwhile, [`Error::Interrupted`]; then nothing is there.
+    /// [`Error::Io`], [`Error::OutputExists`] if the name was taken meanwhile, [`Error::OutputDisturbed`],
+    /// [`Error::Interrupted`]; then nothing is there.
     pub fn commit(self) -> Result<()> {
         self.stage()?.commit()
     }
 
-    /// Brings the data to the disk and closes the file; its name comes later.
+    /// Brings the data to the disk; the name comes later.
     ///
     /// # Errors
     /// [`Error::Io`]; then nothing is there.
     pub fn stage(self) -> Result<StagedFile> {
-        self.file
-            .sync_all()
-            .map_err(|source| Error::io(&self.staged.path, "bring the data to the disk", source))?;
-        Ok(self.staged)
+        let OutputFile { file, mut staged } = self;
+        let synced = file.sync_all().and_then(|()| FileState::of(&file));
+        let io = |source| Error::io(&staged.path, "bring the data to the disk", source);
+        staged.state = synced.map_err(io)?;
+        staged.lock = Some(file);
+        Ok(staged)
     }
 }
 
 impl StagedFile {
     /// A complete file that stays where it is as long as it is not committed.
-    pub(crate) fn kept(path: &Path, temporary: &Path, force: bool) -> StagedFile {
+    pub(crate) fn kept(path: &Path, temporary: &Path, state: FileState, force: bool) -> StagedFile {
         StagedFile {
             path: path.to_owned(),
             temporary: temporary.to_owned(),
+            state,
             force,
             committed: false,
             kept: true,
+            lock: None,
         }
+    }
+
+    /// Closes the file: as one of many, of which another one is being written.
+    pub(crate) fn closed(mut self) -> StagedFile {
+        self.lock = None;
+        self
     }
 
     /// Gives the file its name.
     ///
     /// # Errors
-    /// [`Error::OutputExists`] if the name was taken meanwhile, [`Error::Interrupted`], [`Error::Io`]; then nothing new is
-    /// there.
+    /// [`Error::OutputExists`] if the name was taken meanwhile, [`Error::OutputDisturbed`], [`Error::Interrupted`],
+    /// [`Error::Io`]; then nothing new is there.
     pub fn commit(self) -> Result<()> {
         commit_all(vec![self])
     }
@@ -338,6 +369,7 @@ impl StagedFile {
             let path = self.path.clone();
             return Err(Error::Interrupted { path });
         }
+        self.state.check(&self.temporary)?;
         name(&self.temporary, &self.path, self.force)?;
         partial.paths.retain(|path| *path != self.temporary);
         partial.paths.push(self.path.clone());
@@ -369,6 +401,8 @@ fn commit_settling(mut files: Vec<StagedFile>, settled: Option<&PartialPath>) ->
             let path = file.path.clone();
             return Err(Error::OutputExists { path });
         }
+        // By its path it gets its name: what stands there has to be what was written.
+        file.state.check(&file.temporary)?;
     }
     if let [first, _, ..] = &*files
         && first.force
@@ -448,7 +482,9 @@ impl Drop for StagedFile {
             let mut partial = partial();
             partial.paths.retain(|path| *path != self.temporary);
             // Gone already after an interrupt; and there is nobody to tell of another failure.
-            let _ = fs::remove_file(&self.temporary);
+            if self.state.is_at(&self.temporary) {
+                let _ = fs::remove_file(&self.temporary);
+            }
         }
     }
 }
@@ -477,7 +513,7 @@ pub(crate) fn sync_folder(path: &Path) {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -614,24 +650,21 @@ pub(crate) fn check_space(_: &Path, _: u64) -> Result<()> {
     Ok(())
 }
 
-/// A new file in the folder of `path`, whose name no other process and no other output has.
+/// A new file in the folder of `path`, whose name no other process and no other output has, and which is locked.
 fn create_temporary(path: &Path) -> Result<(File, PathBuf)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let stem = path
-        .file_stem()
-        .map_or_else(|| "output".into(), |stem| stem.to_string_lossy());
-    // File names have at most 255 bytes on common systems; leave room for the rest.
-    let stem: String = stem.chars().take(48).collect();
     loop {
         let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let temporary =
-            path.with_file_name(format!("{stem}.{}-{counter}.gguf.part", std::process::id()));
+        let temporary = path.with_file_name(runs::temporary_name(path, counter));
         match OpenOptions::new()
             .write(true)
             .create_new(true)
             .open(&temporary)
         {
-            Ok(file) => return Ok((file, temporary)),
+            Ok(file) => {
+                runs::lock(&file);
+                return Ok((file, temporary));
+            }
             // A leftover of a killed process with the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(source) => {

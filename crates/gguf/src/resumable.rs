@@ -13,12 +13,16 @@
 //! the bytes that it was made from. Everything after the first that has not is written again. The first line of the journal
 //! is there before a file is, so a file without it is somebody else's and stays as it is.
 //!
+//! While it writes, a run looks at the state of its file before each write and at the end. What others have removed, replaced or
+//! given another size is an error; what they may have written to is read again before it gets its name. A write of theirs within
+//! the same tick of the file system's clock as one of ours is not seen, nor one that puts the old time back.
+//!
 //! A run that was killed while its files got their names leaves some of them under these names; they are ours if all
 //! tensors are done and they have their hashes.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -26,9 +30,11 @@ use xxhash_rust::xxh64::Xxh64;
 
 use crate::directory;
 use crate::error::{Error, Result};
+use crate::file_state::{FileState, written_to};
 use crate::hash::hexadecimal;
-use crate::journal::{JOURNAL, Journal, Line, NOTE_BYTES, open_own, refused};
+use crate::journal::{self, JOURNAL, Journal, Line, NOTE_BYTES, being_written, open_own, refused};
 use crate::output::{self, StagedFile, WriteOptions, beside};
+use crate::runs;
 use crate::shard_writer::{ShardPlan, commit_set};
 use crate::writer;
 
@@ -46,6 +52,8 @@ pub struct ResumableWriter {
     tensors: Vec<Place>,
     /// One for each tensor that is done.
     notes: Vec<String>,
+    /// Of the same.
+    hashes: Vec<String>,
     spoilt: Option<Spoilt>,
     journal: Journal,
     /// The file of the current tensor, and its number.
@@ -89,7 +97,7 @@ pub struct Spoilt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The file is not there, or cannot be opened.
+    /// The unfinished file is not there, or cannot be opened.
     Missing,
     /// The file begins with another header than the one that was written.
     Head,
@@ -109,7 +117,7 @@ impl fmt::Display for Spoilt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, found_at) = (self.path.display(), self.found_at.escape_debug());
         match self.fault {
-            Fault::Missing => write!(f, "{path}: cannot be read")?,
+            Fault::Missing => write!(f, "{path}: was removed, or cannot be read")?,
             Fault::Head => write!(f, "{path}: its header is damaged")?,
             Fault::Short => write!(f, "{path}: ends inside tensor {found_at}")?,
             Fault::Data => write!(f, "{path}: the data of tensor {found_at} is damaged")?,
@@ -137,6 +145,10 @@ struct Shard {
     size: u64,
     /// Whether it has its own name already.
     named: bool,
+    /// The unfinished file as it was left after what was last written to it.
+    state: Option<FileState>,
+    /// Whether others may have written to it since this run began.
+    is_touched: bool,
 }
 
 impl Shard {
@@ -146,6 +158,38 @@ impl Shard {
             Err(_) => &self.path,
             Ok(_) => &self.partial,
         }
+    }
+
+    /// Refuses what others have made of the unfinished file.
+    fn look(&mut self) -> Result<()> {
+        if let Some(state) = &self.state {
+            self.is_touched |= state.check(&self.partial)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what others have made of the file that is open.
+    fn look_at(&mut self, file: &File) -> Result<()> {
+        if let Some(state) = &self.state {
+            self.is_touched |= state.check_open(file, &self.partial)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the unfinished file, which is still the one that was left there.
+    fn reopen(&mut self) -> Result<File> {
+        self.look()?;
+        let file = open_own(&self.partial, false)?;
+        self.look_at(&file)?;
+        Ok(file)
+    }
+
+    /// Takes note of the file after something was written to it.
+    fn left(&mut self, file: &File) -> Result<FileState> {
+        let state = FileState::of(file);
+        let state = state.map_err(|source| Error::io(&self.partial, "look at", source))?;
+        self.state = Some(state);
+        Ok(state)
     }
 
     /// Whether a file of its size, that begins with its head, stands at its name.
@@ -191,8 +235,10 @@ impl ResumableWriter {
     /// done, given its number, `read_source` hands over that data, in pieces of any size.
     ///
     /// # Errors
-    /// Those of [`crate::ShardWriter::create`]; [`Error::Resume`] where what is there belongs to another run, to one that
-    /// still goes on, or to somebody else.
+    /// Those of [`crate::ShardWriter::create`]; [`Error::BeingWritten`] where another run is writing one of the files, with or
+    /// without a journal; [`Error::Resume`] where what is there belongs to another run or to somebody else, and
+    /// [`Error::ResumeFormat`] where to another version; [`Error::OutputDisturbed`] where it is changed meanwhile. What is
+    /// there is as it was then.
     pub fn open(
         plan: &[ShardPlan],
         options: &WriteOptions,
@@ -218,18 +264,18 @@ impl ResumableWriter {
         hasher.update(description);
         files.iter().for_each(|file| hasher.update(&file.head));
         let journal = Journal::open(&output, &hexadecimal(&hasher.finalize()))?;
-        let begun = Begun {
+        let mut begun = Begun {
             files,
             tensors,
             journal,
         };
-        let opened = begun.go_on(options, read_source);
-        let is_empty = || fs::symlink_metadata(&journal_path).is_ok_and(|about| about.len() == 0);
-        if opened.is_err() && is_new && is_empty() {
-            // There is nobody to tell of another failure.
-            let _ = fs::remove_file(&journal_path);
+        match begun.go_on(options, read_source) {
+            Ok((lines, spoilt)) => begun.into_writer(lines, spoilt, options.force),
+            Err(error) => {
+                begun.journal.give_up();
+                Err(error)
+            }
         }
-        opened
     }
 
     /// The notes of the tensors that were found done, in order: writing goes on with the tensor after them.
@@ -250,7 +296,7 @@ impl ResumableWriter {
     /// Writes the next bytes of the current tensor.
     ///
     /// # Errors
-    /// [`Error::PlanMismatch`] for more bytes than the tensor has, [`Error::Io`].
+    /// [`Error::PlanMismatch`] for more bytes than the tensor has, [`Error::OutputDisturbed`], [`Error::Io`].
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
         let place = self.tensors.get(self.notes.len());
         let left = place.map_or(0, |place| place.bytes - self.written);
@@ -266,7 +312,8 @@ impl ResumableWriter {
     /// 1024 bytes of it.
     ///
     /// # Errors
-    /// [`Error::PlanMismatch`] if data is missing, [`Error::Io`].
+    /// [`Error::PlanMismatch`] if data is missing, [`Error::OutputDisturbed`] where the file was removed, replaced or given
+    /// another size, or the next one was, [`Error::OutputRefused`] where that cannot be opened, [`Error::Io`].
     pub fn finish_tensor(&mut self, note: &str) -> Result<()> {
         let place = self.tensors.get(self.notes.len());
         let Some(place) = place.filter(|place| place.bytes == self.written) else {
@@ -275,6 +322,7 @@ impl ResumableWriter {
         // Less than the alignment.
         let padding = vec![0; (place.padded - place.bytes) as usize];
         self.put(&padding)?;
+        self.files[self.out_index].look()?;
         let hash = hexadecimal(&std::mem::take(&mut self.hasher).finalize());
         let source = std::mem::replace(&mut self.source, Xxh64::new(0)).digest();
         let end = note.find('\n').unwrap_or(note.len()).min(NOTE_BYTES);
@@ -285,6 +333,7 @@ impl ResumableWriter {
         };
         self.journal.add(&line)?;
         self.notes.push(line.note);
+        self.hashes.push(line.hash);
         self.written = 0;
         self.advance()
     }
@@ -292,27 +341,55 @@ impl ResumableWriter {
     /// Brings all files to the disk, gives them their names, and removes the journal.
     ///
     /// # Errors
-    /// [`Error::PlanMismatch`] if data is missing, and those of [`crate::ShardWriter::finish`]; what is done stays.
-    pub fn finish(self) -> Result<()> {
+    /// [`Error::PlanMismatch`] if data is missing, [`Error::OutputDisturbed`] where a file is no longer what was written,
+    /// [`Error::OutputRefused`] where it cannot be opened, and those of [`crate::ShardWriter::finish`]; what is done stays.
+    pub fn finish(mut self) -> Result<()> {
         if self.notes.len() < self.tensors.len() {
             return Err(self.mismatch("tensors are missing".to_owned()));
         }
+        // Some systems let no other handle read what is locked. The journal's lock keeps others off.
+        let _ = self.out.unlock();
         let (mut staged, mut paths) = (Vec::new(), Vec::new());
-        for shard in self.files.iter().filter(|shard| !shard.named) {
-            let file = open_own(&shard.partial, false)?;
-            let io = |source| Error::io(&shard.partial, "bring the data to the disk", source);
-            file.sync_all().map_err(io)?;
-            if file.metadata().map_err(io)?.len() != shard.size {
-                return Err(Error::Changed {
-                    path: shard.partial.clone(),
-                });
+        for index in 0..self.files.len() {
+            let shard = &mut self.files[index];
+            if shard.named {
+                continue;
             }
-            staged.push(StagedFile::kept(&shard.path, &shard.partial, self.force));
-            paths.push(shard.path.clone());
+            let mut file = shard.reopen()?;
+            let synced = file.sync_all();
+            synced.map_err(|source| {
+                Error::io(&shard.partial, "bring the data to the disk", source)
+            })?;
+            if shard.is_touched {
+                self.verify_again(index, &mut file)?;
+            }
+            let shard = &mut self.files[index];
+            let state = shard.left(&file)?;
+            let (path, force) = (&shard.path, self.force);
+            staged.push(StagedFile::kept(path, &shard.partial, state, force));
+            paths.push(path.clone());
         }
         commit_set(staged, &paths, self.force)?;
         // The files are whole and have their names; the same command finds a journal that stays, and removes it.
         let _ = fs::remove_file(self.journal.path());
+        Ok(())
+    }
+
+    /// Reads a file that others may have written to: it has to hold what was written all the same.
+    fn verify_again(&self, index: usize, file: &mut File) -> Result<()> {
+        let shard = &self.files[index];
+        let start = file.rewind();
+        start.map_err(|source| Error::io(&shard.partial, "read", source))?;
+        if !shard.heads(file) {
+            return Err(written_to(&shard.partial, "its header is damaged"));
+        }
+        for (place, hash) in self.tensors.iter().zip(&self.hashes) {
+            if place.file == index && hash_of(file, place).as_ref() != Some(hash) {
+                let name = place.name.escape_debug();
+                let what = format!("the data of tensor {name} is damaged");
+                return Err(written_to(&shard.partial, &what));
+            }
+        }
         Ok(())
     }
 
@@ -333,25 +410,30 @@ impl ResumableWriter {
 
     /// Opens a file at its end, with its head in place.
     fn enter(&mut self, index: usize) -> Result<()> {
-        let shard = &self.files[index];
+        let shard = &mut self.files[index];
         self.out_index = index;
         if shard.named {
             return Ok(());
         }
+        self.out = shard.reopen()?;
+        // Even where the journal has been removed, no other run takes the file for nobody's.
+        runs::lock(&self.out);
         let io = |source| Error::io(&shard.partial, "write", source);
-        self.out = open_own(&shard.partial, false)?;
         if self.out.seek(SeekFrom::End(0)).map_err(io)? == 0 {
             self.out.write_all(&shard.head).map_err(io)?;
             writer::write_zeros(shard.padding, &mut self.out).map_err(io)?;
+            shard.left(&self.out)?;
         }
         Ok(())
     }
 
     fn put(&mut self, data: &[u8]) -> Result<()> {
+        let shard = &mut self.files[self.out_index];
+        shard.look_at(&self.out)?;
         self.hasher.update(data);
-        self.out
-            .write_all(data)
-            .map_err(|source| Error::io(&self.files[self.out_index].partial, "write", source))
+        let written = self.out.write_all(data);
+        written.map_err(|source| Error::io(&shard.partial, "write", source))?;
+        shard.left(&self.out).map(drop)
     }
 
     fn mismatch(&self, reason: String) -> Error {
@@ -387,16 +469,18 @@ struct Begun {
 }
 
 impl Begun {
-    /// Reads the journal, verifies what it tells, and gets everything ready for the next tensor.
+    /// Reads the journal, verifies what it tells, and gets the files ready for the next tensor.
     fn go_on(
-        mut self,
+        &mut self,
         options: &WriteOptions,
         read_source: impl FnMut(usize, &mut dyn FnMut(&[u8])),
-    ) -> Result<ResumableWriter> {
+    ) -> Result<(Vec<Line>, Option<Spoilt>)> {
+        self.check_alone()?;
         let lines = self.journal.read(self.tensors.len())?;
-        for shard in &self.files {
+        for shard in &mut self.files {
             check_own(&shard.partial, &options.inputs)?;
-            if lines.is_none() && fs::symlink_metadata(&shard.partial).is_ok() {
+            shard.state = FileState::at(&shard.partial)?;
+            if lines.is_none() && shard.state.is_some() {
                 let reason = "it is there, and no journal tells that an interrupted run left it";
                 return Err(refused(&shard.partial, reason));
             }
@@ -413,14 +497,36 @@ impl Begun {
             (None, None) => None,
         };
         let spoilt = found.map(|(fault, at)| self.spoilt(fault, at, verified.len()));
-        prepare(&self.files, &self.tensors, verified.len(), || {
+        prepare(&mut self.files, &self.tensors, verified.len(), || {
             self.journal.cut(&verified)
         })?;
+        Ok((verified, spoilt))
+    }
+
+    /// Refuses files that other runs are writing: alone, in another set, without a journal, or with one that was removed.
+    fn check_alone(&self) -> Result<()> {
+        for shard in &self.files {
+            journal::check_others(&shard.path, Some(self.journal.path()))?;
+            if runs::being_written(&shard.partial).is_some() {
+                return Err(being_written(&shard.path, None));
+            }
+        }
+        runs::check_temporary(self.files.iter().map(|shard| &*shard.path))
+    }
+
+    fn into_writer(
+        self,
+        done: Vec<Line>,
+        spoilt: Option<Spoilt>,
+        force: bool,
+    ) -> Result<ResumableWriter> {
         let first = self.files[0].place();
         let out = File::open(first).map_err(|source| Error::io(first, "open", source))?;
+        let (notes, hashes) = done.into_iter().map(|line| (line.note, line.hash)).unzip();
         let mut writer = ResumableWriter {
             out,
-            notes: verified.into_iter().map(|line| line.note).collect(),
+            notes,
+            hashes,
             spoilt,
             files: self.files,
             tensors: self.tensors,
@@ -429,7 +535,7 @@ impl Begun {
             written: 0,
             hasher: Sha256::new(),
             source: Xxh64::new(0),
-            force: options.force,
+            force,
         };
         // Files without tensors before the current one get their heads on the way.
         for index in 0..=writer.current() {
@@ -442,6 +548,7 @@ impl Begun {
     fn spoilt(&self, fault: Fault, at: usize, index: usize) -> Spoilt {
         let path = match fault {
             Fault::Line => self.journal.path(),
+            Fault::Missing => &self.files[self.tensors[at].file].partial,
             _ => self.files[self.tensors[at].file].place(),
         };
         Spoilt {
@@ -486,9 +593,10 @@ impl Begun {
     }
 }
 
-/// Cuts the files behind the tensors that are done and makes those that are missing, once `begin` has told the journal.
+/// Cuts the files behind the tensors that are done and makes those that are missing, once `begin` has told the journal; not
+/// before all that are there could be opened.
 fn prepare(
-    files: &[Shard],
+    files: &mut [Shard],
     tensors: &[Place],
     n_done: usize,
     begin: impl FnOnce() -> Result<()>,
@@ -511,14 +619,35 @@ fn prepare(
     let journal = (tensors.len() - n_done) as u64 * JOURNAL_LINE_BYTES;
     let needed = size.saturating_sub(present).saturating_add(journal);
     output::check_space(&files[0].path, needed)?;
+    let is_kept = |shard: &Shard| !shard.named && shard.state.is_some();
+    for shard in files.iter_mut().filter(|shard| is_kept(shard)) {
+        shard.reopen()?;
+    }
     begin()?;
-    let unnamed = files.iter().zip(ends).filter(|(shard, _)| !shard.named);
-    for (shard, end) in unnamed {
-        open_own(&shard.partial, true)?
-            .set_len(end)
-            .map_err(|source| Error::io(&shard.partial, "cut", source))?;
+    for (shard, end) in files.iter_mut().zip(ends) {
+        if shard.named {
+            continue;
+        }
+        let file = match shard.state {
+            Some(_) => shard.reopen()?,
+            None => make_own(&shard.partial)?,
+        };
+        let cut = file.set_len(end);
+        cut.map_err(|source| Error::io(&shard.partial, "cut", source))?;
+        shard.left(&file)?;
     }
     Ok(())
+}
+
+/// Makes a file that was not there when the run began.
+fn make_own(path: &Path) -> Result<File> {
+    File::create_new(path).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => refused(path, "another program has just made it"),
+        _ => Error::OutputRefused {
+            path: path.to_owned(),
+            source,
+        },
+    })
 }
 
 fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec<Place>)> {
@@ -549,6 +678,8 @@ fn layout(plan: &[ShardPlan], options: &WriteOptions) -> Result<(Vec<Shard>, Vec
             padding: layout.padding,
             size: layout.size,
             named: false,
+            state: None,
+            is_touched: false,
         });
     }
     Ok((files, tensors))

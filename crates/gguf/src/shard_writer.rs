@@ -291,7 +291,7 @@ impl ShardWriter {
     /// Brings all files to the disk and gives them their names.
     ///
     /// # Errors
-    /// Those of [`Writer::finish`]; then none of the files is there, and those that they were to replace are.
+    /// Those of [`Writer::finish`], for any of the files; then none of the files is there, and those that they were to replace are.
     pub fn finish(mut self) -> Result<()> {
         self.done.push(self.writer.stage()?);
         commit_set(self.done, &self.paths, self.options.force)
@@ -304,7 +304,7 @@ impl ShardWriter {
         {
             let next = open(&next, &self.options)?;
             let complete = std::mem::replace(&mut self.writer, next);
-            self.done.push(complete.stage()?);
+            self.done.push(complete.stage()?.closed());
         }
         Ok(())
     }

@@ -166,7 +166,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::PlanMismatch`] if data is missing, [`Error::OutputExists`] if the name was taken
-    /// meanwhile, [`Error::Interrupted`], [`Error::Io`].
+    /// meanwhile, [`Error::OutputDisturbed`], [`Error::Interrupted`], [`Error::Io`].
     pub fn finish(self) -> Result<()> {
         self.stage()?.commit()
     }

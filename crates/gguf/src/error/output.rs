@@ -9,7 +9,15 @@ macro_rules! output_errors {
             /// The output.
             path: PathBuf,
         } hint "choose another name, or give `--force` to replace it";
-        /// A run that can be resumed is writing the output.
+        /// An unfinished file is no longer what was written: another program removed, replaced or changed it.
+        #[error("{}: {reason}; no file got its name", .path.display())]
+        OutputDisturbed {
+            /// The unfinished file.
+            path: PathBuf,
+            /// What happened to it.
+            reason: String,
+        } hint "move away what stands there if you want to keep it, let no other program write there, and give the same command again";
+        /// Another run is writing the output, or files of the set that it belongs to.
         #[error("{}: another run is writing this output{}", .path.display(), by_process(*.process))]
         BeingWritten {
             /// The output.

@@ -12,6 +12,7 @@ mod imatrix;
 mod kinds;
 mod metadata;
 mod resuming;
+mod runs;
 mod shards;
 mod small_disk;
 mod splitting;

@@ -8,7 +8,7 @@ use gristmill_gguf::{
 };
 use gristmill_quant::{F32, I8};
 
-fn plan(prefix: &Path, n_shards: usize) -> Vec<ShardPlan> {
+pub fn plan(prefix: &Path, n_shards: usize) -> Vec<ShardPlan> {
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", "llama");
     let tensors: Vec<TensorPlan> = (0..5)
@@ -32,21 +32,21 @@ fn plan(prefix: &Path, n_shards: usize) -> Vec<ShardPlan> {
 }
 
 /// The data of a tensor.
-fn data(tensor: &TensorPlan) -> Vec<u8> {
+pub fn data(tensor: &TensorPlan) -> Vec<u8> {
     let n = tensor.dims[0] as usize * tensor.ty.block_bytes();
     (0..n)
         .map(|i| (i * 7 + tensor.dims[0] as usize) as u8)
         .collect()
 }
 
-fn tensors(plan: &[ShardPlan]) -> Vec<TensorPlan> {
+pub fn tensors(plan: &[ShardPlan]) -> Vec<TensorPlan> {
     plan.iter()
         .flat_map(|shard| shard.tensors.clone())
         .collect()
 }
 
 /// Writes from where the writer stands, and stops before tensor `end`, in the middle of it.
-fn go_on(writer: &mut ResumableWriter, plan: &[ShardPlan], end: usize) {
+pub fn go_on(writer: &mut ResumableWriter, plan: &[ShardPlan], end: usize) {
     let tensors = tensors(plan);
     for (index, tensor) in tensors.iter().enumerate().skip(writer.done().len()) {
         let data = data(tensor);
@@ -64,13 +64,13 @@ fn go_on(writer: &mut ResumableWriter, plan: &[ShardPlan], end: usize) {
     }
 }
 
-fn files(plan: &[ShardPlan]) -> Vec<Vec<u8>> {
+pub fn files(plan: &[ShardPlan]) -> Vec<Vec<u8>> {
     let read = |shard: &ShardPlan| std::fs::read(&shard.path).expect("it is there");
     plan.iter().map(read).collect()
 }
 
 /// What a writer that is not interrupted writes.
-fn expected(folder: &Path, n_shards: usize) -> Vec<Vec<u8>> {
+pub fn expected(folder: &Path, n_shards: usize) -> Vec<Vec<u8>> {
     let plan = plan(&folder.join("whole"), n_shards);
     let mut writer =
         ShardWriter::create(plan.clone(), &WriteOptions::default()).expect("it is writable");
@@ -83,7 +83,7 @@ fn expected(folder: &Path, n_shards: usize) -> Vec<Vec<u8>> {
     files(&plan)
 }
 
-fn open(plan: &[ShardPlan], description: &str) -> Result<ResumableWriter, Error> {
+pub fn open(plan: &[ShardPlan], description: &str) -> Result<ResumableWriter, Error> {
     open_from(plan, description, b"source")
 }
 
@@ -96,7 +96,7 @@ fn open_from(
     open_with(plan, &WriteOptions::default(), description, source)
 }
 
-fn open_with(
+pub fn open_with(
     plan: &[ShardPlan],
     options: &WriteOptions,
     description: &str,
@@ -140,7 +140,7 @@ fn stopped_anywhere_the_files_are_the_same() {
     }
 }
 
-fn partial(path: &Path, suffix: &str) -> PathBuf {
+pub fn partial(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().expect("it has a name").to_owned();
     name.push(suffix);
     path.with_file_name(name)

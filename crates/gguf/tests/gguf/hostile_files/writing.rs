@@ -38,6 +38,7 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("NotFirstShard", EDITING),
     ("NoImatrix", include_str!("../imatrix.rs")),
     ("NotImatrix", include_str!("../imatrix.rs")),
+    ("OutputDisturbed", include_str!("../runs.rs")),
     ("Resume", include_str!("../resuming.rs")),
     ("ResumeFormat", include_str!("../resuming.rs")),
     ("TooLargeToTurn", include_str!("../../memory.rs")),
