@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gristmill_gguf::{File, Metadata, TensorPlan, Value, WriteOptions, Writer};
 use insta::assert_snapshot;
 
-use crate::harness::Workplace;
+use crate::harness::{Workplace, send};
 use crate::interrupted::n_kills;
 
 /// A small model with a vocabulary, and room for edits.
@@ -427,11 +427,7 @@ fn ctrl_c_leaves_nothing_but_the_old_file_or_the_new_one() {
             .spawn()
             .expect("it starts");
         std::thread::sleep(Duration::from_millis(wait));
-        let id = child.id().to_string();
-        // It may be done already.
-        let _ = std::process::Command::new("kill")
-            .args(["-INT", &id])
-            .status();
+        send(&child, "-INT");
         let mut errors = String::new();
         let stderr = child.stderr.as_mut().expect("it is piped");
         stderr.read_to_string(&mut errors).expect("it can be read");

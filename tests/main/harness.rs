@@ -1,7 +1,8 @@
 //! Running the binary and the files that tests need.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// A folder of a test's own, with the built binary to run in it.
 pub struct Workplace {
@@ -120,4 +121,39 @@ fn list(root: &Path, dir: &Path, files: &mut Vec<String>) {
 /// The embedded default model as a checkpoint folder.
 pub fn tiny() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny")
+}
+
+/// Sends a signal, as `-INT`, to a child that may have ended by now. Children ignore what this process was started to ignore:
+/// then no test of signals can pass.
+pub fn send(child: &Child, signal: &str) {
+    let numbers = [("-HUP", 1), ("-INT", 2), ("-TERM", 15)];
+    let number = numbers.iter().find(|(name, _)| *name == signal);
+    // Only Linux tells.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    if let Some((name, number)) = number {
+        assert!(
+            ignored.unwrap_or(0) & (1 << (number - 1)) == 0,
+            "{name} is ignored here, as in a background job of a script; start the tests with `env --default-signal`"
+        );
+    }
+    let sent = Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .stderr(Stdio::null())
+        .status();
+    sent.expect("kill is there");
+}
+
+/// Waits for the end of a child; one that goes on for minutes is killed.
+pub fn wait(child: &mut Child) -> ExitStatus {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(120) {
+        if let Some(status) = child.try_wait().expect("it can be asked") {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    panic!("it went on for two minutes");
 }

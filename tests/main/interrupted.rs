@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::containers::{model, read};
 use crate::fixtures::wide_checkpoint;
-use crate::harness::Workplace;
+use crate::harness::{Workplace, send, wait};
 use crate::small_disk::SmallDisk;
 
 /// Command lines by name, which write to names that begin with `OUT`.
@@ -92,12 +92,8 @@ fn stopped(place: &Workplace, line: &str, after: Duration, signal: &str) -> bool
         .spawn()
         .expect("the binary starts");
     std::thread::sleep(after);
-    let _ = std::process::Command::new("kill")
-        .args([signal, &child.id().to_string()])
-        .stderr(Stdio::null())
-        .status();
-    let status = child.wait().expect("it has ended");
-    !status.success()
+    send(&child, signal);
+    !wait(&mut child).success()
 }
 
 #[test]

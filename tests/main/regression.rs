@@ -1,14 +1,14 @@
 //! Bad input and past faults, named after their cases.
 
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use gristmill_gguf::Value;
 use insta::assert_snapshot;
 
 use crate::fixtures::{Change, changed, large_model, other_kinds, small_model, wrong_kinds};
-use crate::harness::{Workplace, tiny};
+use crate::harness::{Workplace, send, tiny, wait};
 
 /// Runs a command line on every file, with `FILE` standing for its name, and shows what each got. Every one must fail
 /// with 1 and leave nothing behind.
@@ -510,17 +510,7 @@ fn stopped_midway(place: &Workplace, words: &[&str], signal: &str) -> ExitStatus
         );
     }
     send(&child, signal);
-    child.wait().expect("it ends")
-}
-
-fn send(child: &Child, signal: &str) {
-    let sent = Command::new("kill")
-        .args([signal, &child.id().to_string()])
-        .status();
-    assert!(
-        sent.is_ok_and(|status| status.success()),
-        "the signal was not sent"
-    );
+    wait(&mut child)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
-use crate::harness::Workplace;
+use crate::harness::{Workplace, send, wait};
 
 /// The golden model, or none with a loud word (an error on CI).
 fn model() -> Option<PathBuf> {
@@ -271,14 +271,11 @@ fn case_b73_ctrl_c_stops_the_answer_and_a_second_one_leaves() {
     let mut out = child.stdout.take().expect("it is piped");
     let mut first = [0; 16];
     std::io::Read::read_exact(&mut out, &mut first).expect("it answers");
-    let id = child.id().to_string();
-    std::process::Command::new("kill")
-        .args(["-INT", &id])
-        .status()
-        .expect("kill is there");
-    drop(std::io::copy(&mut out, &mut std::io::sink()));
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130));
+    send(&child, "-INT");
+    let rest = std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
+    assert_eq!(wait(&mut child).code(), Some(130));
+    drop(rest.join());
+    let output = child.wait_with_output().expect("it has ended");
     assert!(
         text(&output.stderr).contains("ended by an interrupt"),
         "{}",
