@@ -42,45 +42,43 @@ pub(crate) struct Line {
 }
 
 impl Journal {
-    /// Opens the journal of an output, or makes it, for what has this fingerprint.
+    /// Opens the journal of an output, or makes it, for what has this fingerprint. Who holds its lock may be refused yet, and
+    /// is waited for a moment.
     ///
     /// # Errors
     /// [`Error::BeingWritten`], [`Error::OutputRefused`].
     pub fn open(output: &Path, fingerprint: &str) -> Result<Journal> {
         let path = beside(output, JOURNAL);
-        let mut made = false;
+        // Whatever else stands in the way of that is told when it is opened.
+        let mut made = File::create_new(&path).is_ok();
+        let mut file = open_own(&path, true)?;
+        let mut was_locked = false;
         for _ in 0..N_TRIES {
-            // Whatever else stands in the way of that is told when it is opened.
-            made |= File::create_new(&path).is_ok();
-            let file = open_own(&path, true)?;
             match file.try_lock() {
-                Err(TryLockError::WouldBlock) if runs::is_locked(&file) => {
-                    let error = busy(output, &file);
-                    // Where that run has failed meanwhile, nobody needs what was made here.
-                    if made && file.try_lock().is_ok() && is_named(&file, &path) {
-                        remove_empty(&file, &path);
-                    }
-                    return Err(error);
-                }
-                // Who only asks holds the lock for microseconds.
-                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::WouldBlock) => was_locked |= runs::is_locked(&file),
                 // Some network file systems have no locks.
                 Ok(()) | Err(TryLockError::Error(_)) if is_named(&file, &path) => {
                     let start = format!("{TITLE} {FORMAT} {fingerprint} ");
+                    let found = Vec::new();
                     return Ok(Journal {
                         file,
                         path,
                         start,
                         made,
-                        found: Vec::new(),
+                        found,
                     });
                 }
-                // Who held the lock has removed the journal meanwhile: this lock keeps nobody off.
-                Ok(()) | Err(TryLockError::Error(_)) => {}
+                // Who held the lock is done, and has removed the journal.
+                Ok(()) | Err(TryLockError::Error(_)) if was_locked => break,
+                // The same before it was asked for: this lock keeps nobody off.
+                Ok(()) | Err(TryLockError::Error(_)) => {
+                    made |= File::create_new(&path).is_ok();
+                    file = open_own(&path, true)?;
+                }
             }
             std::thread::sleep(PAUSE);
         }
-        Err(being_written(output, None))
+        Err(busy(output, &file))
     }
 
     /// Leaves the journal as it was found, where no run has come of it: still under the lock, so that it is nobody else's.
@@ -199,12 +197,15 @@ fn line(text: &str) -> Option<Line> {
 
 /// Refuses an output that a run with a journal is writing, alone or in its set.
 pub(crate) fn check_unlocked(output: &Path) -> Result<()> {
-    check_others(output, None)
+    match locked(output, None) {
+        None => Ok(()),
+        Some(journal) => Err(busy(output, &journal)),
+    }
 }
 
 /// The same for a run that has the lock of its own journal.
-pub(crate) fn check_others(output: &Path, own: Option<&Path>) -> Result<()> {
-    match locked(output, own) {
+pub(crate) fn check_others(output: &Path, own: &Path) -> Result<()> {
+    match runs::patiently(|| locked(output, Some(own))) {
         None => Ok(()),
         Some(journal) => Err(busy(output, &journal)),
     }

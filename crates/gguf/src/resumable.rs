@@ -506,8 +506,8 @@ impl Begun {
     /// Refuses files that other runs are writing: alone, in another set, without a journal, or with one that was removed.
     fn check_alone(&self) -> Result<()> {
         for shard in &self.files {
-            journal::check_others(&shard.path, Some(self.journal.path()))?;
-            if runs::being_written(&shard.partial).is_some() {
+            journal::check_others(&shard.path, self.journal.path())?;
+            if runs::patiently(|| runs::being_written(&shard.partial)).is_some() {
                 return Err(being_written(&shard.path, None));
             }
         }

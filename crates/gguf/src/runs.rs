@@ -64,7 +64,10 @@ pub(crate) fn lock(file: &File) {
 
 /// Whether somebody holds the lock of a file to write it, and does not only ask.
 pub(crate) fn is_locked(file: &File) -> bool {
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    let asked = file.try_lock_shared();
+    // There is nobody to tell of a failure: closing the file gives the lock back as well.
+    let _ = asked.is_ok().then(|| file.unlock());
+    matches!(asked, Err(TryLockError::WouldBlock))
 }
 
 /// The file at a path, where somebody is writing it. What is no regular file might wait for somebody when it is opened.
@@ -85,16 +88,24 @@ pub(crate) fn check_temporary<'a>(outputs: impl Iterator<Item = &'a Path>) -> Re
         }
     }
     for (folder, set, output) in sets {
-        // One that began in the same moment sees this run too, and gives way.
-        for n_left in (0..N_TRIES).rev() {
-            match writer(folder, &set) {
-                None => break,
-                Some(_) if n_left > 0 => std::thread::sleep(PAUSE),
-                process => return Err(journal::being_written(output, process)),
-            }
+        if let Some(process) = patiently(|| writer(folder, &set)) {
+            return Err(journal::being_written(output, Some(process)));
         }
     }
     Ok(())
+}
+
+/// Looks for another run: one that began in the same moment may be refused yet, or sees this one and gives way.
+pub(crate) fn patiently<T>(look: impl Fn() -> Option<T>) -> Option<T> {
+    let mut found = look();
+    for _ in 1..N_TRIES {
+        if found.is_none() {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        found = look();
+    }
+    found
 }
 
 /// The process that holds the lock of a temporary file of this set.

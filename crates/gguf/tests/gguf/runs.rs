@@ -275,6 +275,24 @@ fn of_many_that_begin_at_once_one_writes() {
     }
 }
 
+/// A run that is refused has the lock for a moment: who goes on with what is there does not lose to it.
+#[test]
+fn a_refused_run_keeps_nobody_off() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let plan = plan(&folder.path().join("out"), 1);
+    go_on(&mut open(&plan, "x").expect("nothing is there"), &plan, 2);
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            let others = [1, 2].map(|_| scope.spawn(|| open(&plan, "y").map(drop)));
+            assert_eq!(open(&plan, "x").expect("it goes on").done().len(), 2);
+            for other in others {
+                let refused = other.join().expect("it does not panic");
+                refused.expect_err("it is another run");
+            }
+        });
+    }
+}
+
 /// What is refused is as it was, the journal with the process that it tells of as well.
 #[test]
 fn a_refused_journal_is_as_it_was() {
