@@ -1,5 +1,6 @@
 //! `general.sampling.*`: what a model recommends counts where no flag is given.
 
+use gristmill_engine::sampling::parameters;
 use gristmill_gguf::Value;
 
 use crate::fixtures::{Change, changed, small_model};
@@ -119,6 +120,25 @@ fn the_default_order_of_the_reference_is_understood() {
         "--temp 0 --samplers top_k;typ_p;temp",
     ] {
         assert_eq!(ids(&place, flags), greedy, "{flags}");
+    }
+}
+
+#[test]
+fn every_parameter_has_a_flag_that_takes_its_numbers_and_nothing_else() {
+    let place = recommending(Vec::new());
+    let plain = ids(&place, "--seed 3");
+    for parameter in parameters() {
+        let default = parameter.show(parameter.default());
+        for flag in parameter.aliases.iter().chain([&parameter.flag]) {
+            assert_eq!(
+                ids(&place, &format!("--seed 3 --{flag} {default}")),
+                plain,
+                "--{flag}"
+            );
+            let shown = place.run(&format!("gristmill run -m a.gguf --{flag} x"));
+            assert!(shown.starts_with("exit: 2"), "--{flag}: {shown}");
+            assert!(shown.contains(&parameter.expected()), "--{flag}: {shown}");
+        }
     }
 }
 
