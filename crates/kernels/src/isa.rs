@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::KernelError;
+use crate::table::table_of;
 
 /// An instruction set that kernels are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +34,7 @@ impl Isa {
 
     /// Whether this build has kernels for it and this CPU can run them.
     pub fn is_supported(self) -> bool {
-        match self {
-            Self::Plain => true,
-            Self::Avx2 => has_avx2(),
-            Self::Avx512 | Self::Neon => false,
-        }
+        table_of(self).is_some()
     }
 
     /// The supported instruction sets, slowest first.
@@ -50,18 +47,6 @@ impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn has_avx2() -> bool {
-    false
 }
 
 /// The instruction set in use, chosen on the first call.

@@ -78,23 +78,26 @@ impl Product<'_> {
 pub fn isas_with_product(ty: TensorType) -> Vec<&'static str> {
     let mut isas = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    if crate::avx2::KERNELS.of(ty).is_some() {
+    if crate::avx2::has_product(ty) {
         isas.push(Isa::Avx2.name());
     }
     isas
 }
 
-/// The kernels of an instruction set that this machine supports.
-pub(crate) fn kernels_of(isa: Isa) -> &'static Kernels {
+/// The kernels of an instruction set, where this build has them and this CPU can run them.
+pub(crate) fn table_of(isa: Isa) -> Option<&'static Kernels> {
     match isa {
+        Isa::Plain => Some(&plain::KERNELS),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 if isa.is_supported() => &crate::avx2::KERNELS,
-        _ => &plain::KERNELS,
+        Isa::Avx2 => crate::avx2::kernels(),
+        #[cfg(not(target_arch = "x86_64"))]
+        Isa::Avx2 => None,
+        Isa::Avx512 | Isa::Neon => None,
     }
 }
 
 /// The kernels in use.
 pub(crate) fn kernels() -> &'static Kernels {
     static KERNELS: OnceLock<&'static Kernels> = OnceLock::new();
-    KERNELS.get_or_init(|| kernels_of(isa()))
+    KERNELS.get_or_init(|| table_of(isa()).unwrap_or(&plain::KERNELS))
 }

@@ -7,7 +7,7 @@ mod pool;
 mod vector;
 
 use crate::Isa;
-use crate::table::{Kernels, kernels_of};
+use crate::table::{Kernels, table_of};
 
 /// Uniform numbers in -1..1 from a seed.
 pub(crate) struct Random(u64);
@@ -35,5 +35,5 @@ impl Random {
 
 /// The kernel tables that this machine can run.
 pub(crate) fn tables() -> impl Iterator<Item = &'static Kernels> {
-    Isa::supported().map(kernels_of)
+    Isa::supported().filter_map(table_of)
 }

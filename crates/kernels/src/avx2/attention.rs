@@ -23,7 +23,7 @@ const QUERIES: usize = 4;
 const WIDTH: usize = 2;
 
 fn page(block: &QueryBlock<'_>, page_index: usize, scratch: &mut Scratch) {
-    // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C.
+    // SAFETY: whoever has this kernel has it from `avx2::kernels`, so the CPU has AVX2, FMA and F16C.
     unsafe { page_inner(block, page_index, scratch) }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn rows<B: Encode>(
     fn inner<B: Encode>(x: &[f32], row_len: usize, importance: Option<&[f32]>, out: &mut [u8]) {
         encode_rows::<F32x8, B>(x, row_len, importance, out);
     }
-    // SAFETY: the table that holds this encoder is in use only where the CPU has AVX2.
+    // SAFETY: whoever has this encoder has it from `avx2::kernels`, so the CPU has AVX2.
     unsafe { inner::<B>(x, row_len, importance, out) }
 }
 

@@ -38,10 +38,32 @@ mod tq1_0;
 mod tq2_0;
 mod vector;
 
+use gristmill_quant::TensorType;
+
 use crate::table::Kernels;
 
-/// In use only where the CPU has AVX2, FMA and F16C.
-pub(crate) static KERNELS: Kernels = Kernels {
+/// The kernels, where the CPU has AVX2, FMA and F16C. Nothing else gives them to anyone: that is why they may use these.
+pub(crate) fn kernels() -> Option<&'static Kernels> {
+    let can_run = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c");
+    can_run.then_some(&KERNELS)
+}
+
+/// Whether a type has a product here, be it on another CPU.
+pub(crate) fn has_product(ty: TensorType) -> bool {
+    KERNELS.of(ty).is_some()
+}
+
+/// Whether a type has an encoder here, be it on another CPU.
+#[cfg(test)]
+pub(crate) fn has_encoder(ty: TensorType) -> bool {
+    KERNELS
+        .of(ty)
+        .is_some_and(|kernels| kernels.encode.is_some())
+}
+
+static KERNELS: Kernels = Kernels {
     #[cfg(test)]
     isa: crate::Isa::Avx2,
     types: &[

@@ -8,7 +8,7 @@ use crate::plain::scale_of;
 /// Rounds to 8-bit codes, ties to even: the same bits as the plain twin.
 pub(super) fn quantize(x: &[f32], groups: &mut [ActivationGroup]) {
     for (x, group) in x.as_chunks::<GROUP>().0.iter().zip(groups) {
-        // SAFETY: this table is in use only where the CPU has AVX2.
+        // SAFETY: whoever has this kernel has it from `avx2::kernels`, so the CPU has AVX2.
         unsafe { quantize_group(x, group) }
     }
 }

@@ -34,7 +34,7 @@ macro_rules! kernels {
         fn $name($($argument: $ty),*) $(-> $result)? {
             #[target_feature(enable = "avx2,fma,f16c")]
             fn inner($($argument: $ty),*) $(-> $result)? $body
-            // SAFETY: this table is in use only where the CPU has AVX2, FMA and F16C.
+            // SAFETY: whoever has this kernel has it from `avx2::kernels`, so the CPU has AVX2, FMA and F16C.
             unsafe { inner($($argument),*) }
         }
     )*};

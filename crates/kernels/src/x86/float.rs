@@ -67,8 +67,8 @@ fn run<T: FloatWeights>(of: &Product<'_>, tile: &mut RowTile<'_>) {
         // SAFETY: this function enables the instruction set; the caller's lengths fit.
         unsafe { product::<T>(of, tile) }
     }
-    // SAFETY: the tables that hold this kernel are in use only where the CPU has AVX2, FMA and F16C; `matmul` checked
-    // the lengths.
+    // SAFETY: whoever has this kernel has it from `avx2::kernels`, so the CPU has AVX2, FMA and F16C; `matmul` checked the
+    // lengths.
     unsafe { inner::<T>(of, tile) }
 }
 
