@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::table::TypeKernels;
-use crate::x86::panel::{self, BlockRows, Bytes, Unpack};
+use crate::x86::panel::{self, BlockRows, Bytes, Unpack, groups_of};
 use crate::x86::unpack::{half_float_pairs, nonlinear_codes, shift, store_floats, transpose};
 
 pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::IQ4_XS)
@@ -13,15 +13,14 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockIq4Xs;
     type Group = Bytes;
-    const GROUPS: usize = 8;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockIq4Xs>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
         // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
         unsafe {
-            let groups = &mut *out.cast::<[Self::Group; 8]>();
+            let groups = groups_of::<Self, 8>(out);
             let [d_high, low, ..] = transpose(rows, 0);
             let (d, _) = half_float_pairs(d_high);
             for (index, group) in groups.iter_mut().enumerate() {

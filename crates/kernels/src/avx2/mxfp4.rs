@@ -13,9 +13,8 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockMxfp4;
     type Group = Coarse<4, E2M1_OFFSET, false>;
-    const GROUPS: usize = 1;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockMxfp4>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {

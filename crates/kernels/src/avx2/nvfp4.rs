@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::table::TypeKernels;
-use crate::x86::panel::{self, BlockRows, Halves, Unpack};
+use crate::x86::panel::{self, BlockRows, Halves, Unpack, groups_of};
 use crate::x86::unpack::{
     E2M1_OFFSET, e2m1_codes, shift, store_codes, store_floats, transpose, transpose_32,
 };
@@ -15,15 +15,14 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockNvfp4;
     type Group = Halves<E2M1_OFFSET>;
-    const GROUPS: usize = 2;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockNvfp4>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
         // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
         unsafe {
-            let groups = &mut *out.cast::<[Self::Group; 2]>();
+            let groups = groups_of::<Self, 2>(out);
             let (scales, quants) = (transpose(rows, 0)[0], transpose_32(rows, 4));
             for quarter in 0..4 {
                 let (group, half) = (&mut groups[quarter / 2], quarter % 2);

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::table::TypeKernels;
-use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
+use crate::x86::panel::{self, BlockRows, Coarse, Unpack, groups_of};
 use crate::x86::unpack::{fifth_bits, half_floats, store_codes, store_floats, transpose};
 
 pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q1_0)
@@ -13,15 +13,14 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockQ1_0;
     type Group = Coarse<8, 1, false>;
-    const GROUPS: usize = 4;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ1_0>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
         // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
         unsafe {
-            let groups = &mut *out.cast::<[Self::Group; 4]>();
+            let groups = groups_of::<Self, 4>(out);
             let (signs, d) = (transpose(rows, 2), half_floats(rows, 0));
             for (group, signs) in groups.iter_mut().zip(signs) {
                 for k in 0..8 {

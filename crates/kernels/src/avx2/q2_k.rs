@@ -1,7 +1,7 @@
 //! Q2_K: see `gristmill_quant::block::BlockQ2K` for the layout.
 
 use crate::table::TypeKernels;
-use crate::x86::panel::{self, BlockRows, Fine, Unpack};
+use crate::x86::panel::{self, BlockRows, Fine, Unpack, groups_of};
 use crate::x86::unpack::{
     half_floats, high_nibbles, low_nibbles, store_codes, store_floats, transpose, transpose_32,
     two_bits,
@@ -14,15 +14,14 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockQ2K;
     type Group = Fine<4, true>;
-    const GROUPS: usize = 8;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ2K>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
         // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
         unsafe {
-            let groups = &mut *out.cast::<[Self::Group; 8]>();
+            let groups = groups_of::<Self, 8>(out);
             for half in 0..2 {
                 let quants = transpose_32(rows, 16 + 32 * half);
                 for k in 0..8 {

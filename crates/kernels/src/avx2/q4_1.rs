@@ -13,9 +13,8 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockQ4_1;
     type Group = Coarse<8, 0, true>;
-    const GROUPS: usize = 1;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ4_1>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {

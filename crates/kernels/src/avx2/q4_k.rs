@@ -1,7 +1,7 @@
 //! Q4_K: see `gristmill_quant::block::BlockQ4K` for the layout.
 
 use crate::table::TypeKernels;
-use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
+use crate::x86::panel::{self, BlockRows, Coarse, Unpack, groups_of};
 use crate::x86::unpack::{
     high_nibbles, low_nibbles, six_bit_scales, store_codes, store_floats, transpose, transpose_32,
 };
@@ -13,15 +13,14 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockQ4K;
     type Group = Coarse<8, 0, true>;
-    const GROUPS: usize = 8;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ4K>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
         // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
         unsafe {
-            let groups = &mut *out.cast::<[Self::Group; 8]>();
+            let groups = groups_of::<Self, 8>(out);
             for pair in 0..4 {
                 let quants = transpose_32(rows, 16 + 32 * pair);
                 for k in 0..8 {

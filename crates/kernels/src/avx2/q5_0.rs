@@ -11,9 +11,8 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockQ5_0;
     type Group = Coarse<4, 16, false>;
-    const GROUPS: usize = 1;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ5_0>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::table::TypeKernels;
-use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
+use crate::x86::panel::{self, BlockRows, Coarse, Unpack, groups_of};
 use crate::x86::unpack::{
     high_nibbles, low_nibbles, shift, six_bit_scales, store_codes, store_floats, transpose,
     transpose_32,
@@ -16,15 +16,14 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockQ5K;
     type Group = Coarse<4, 0, true>;
-    const GROUPS: usize = 8;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ5K>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
         // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
         unsafe {
-            let groups = &mut *out.cast::<[Self::Group; 8]>();
+            let groups = groups_of::<Self, 8>(out);
             let high = transpose_32(rows, 16);
             for pair in 0..4 {
                 let quants = transpose_32(rows, 48 + 32 * pair);

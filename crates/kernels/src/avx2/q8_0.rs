@@ -15,9 +15,8 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockQ8_0;
     type Group = Bytes;
-    const GROUPS: usize = 1;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockQ8_0>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {

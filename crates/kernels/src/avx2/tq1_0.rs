@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::table::TypeKernels;
-use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
+use crate::x86::panel::{self, BlockRows, Coarse, Unpack, groups_of};
 use crate::x86::unpack::{half_floats, store_codes, store_floats, transpose, transpose_32, words};
 
 pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::TQ1_0)
@@ -13,15 +13,14 @@ pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::
 struct Rows;
 
 impl Unpack for Rows {
+    type Block = gristmill_quant::block::BlockTq1_0;
     type Group = Coarse<8, 1, false>;
-    const GROUPS: usize = 8;
-    const BLOCK_BYTES: usize = size_of::<gristmill_quant::block::BlockTq1_0>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
         // SAFETY: all offsets are inside the block; the caller has the instruction set and room for the groups.
         unsafe {
-            let groups = &mut *out.cast::<[Self::Group; 8]>();
+            let groups = groups_of::<Self, 8>(out);
             for (k, mut quants) in transpose_32(rows, 0).into_iter().enumerate() {
                 for group in &mut groups[..5] {
                     store_codes(&mut group.codes[k], next_digits(&mut quants));

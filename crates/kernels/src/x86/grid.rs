@@ -4,12 +4,13 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use gristmill_quant::block::Half;
+use gristmill_quant::encoding::Block;
 
-use crate::x86::panel::{BlockRows, Coarse, Fine, Group, ROWS, Unpack};
+use crate::x86::panel::{BlockRows, Coarse, Fine, Group, ROWS, Unpack, groups_of};
 use crate::x86::unpack::{store_codes, transpose_registers};
 
 /// A block of eight parts of 32 elements.
-pub(crate) trait GridBlock {
+pub(crate) trait GridBlock: Block {
     /// What a part of eight rows becomes.
     type Group: Group + Codes + 'static;
     /// What is added to values to make them codes.
@@ -51,16 +52,15 @@ impl<const DEPTH: usize, const MIN: bool> Codes for Fine<DEPTH, MIN> {
 pub(crate) struct GridRows<B>(PhantomData<B>);
 
 impl<B: GridBlock> Unpack for GridRows<B> {
+    type Block = B;
     type Group = B::Group;
-    const GROUPS: usize = 8;
-    const BLOCK_BYTES: usize = size_of::<B>();
 
     #[inline(always)]
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group) {
         // SAFETY: the rows point to blocks, which have alignment 1; the caller has the instruction set and room for the
         // groups.
         unsafe {
-            let groups = &mut *out.cast::<[Self::Group; 8]>();
+            let groups = groups_of::<Self, 8>(out);
             let blocks: [&B; ROWS] = rows.map(|row| &*row.cast());
             for j in 0..8 {
                 let mut parts = [_mm256_setzero_si256(); ROWS];

@@ -10,8 +10,9 @@ use std::arch::x86_64::*;
 use std::cell::RefCell;
 
 use gristmill_quant::TensorType;
+use gristmill_quant::encoding::Block;
 
-use crate::activations::ActivationGroup;
+use crate::activations::{ActivationGroup, GROUP};
 use crate::split::RowTile;
 use crate::table::{Product, TypeKernels};
 use crate::x86::unpack::{high_bytes, store_words};
@@ -386,10 +387,10 @@ pub(crate) type BlockRows = [*const u8; ROWS];
 
 /// How the blocks of a type become groups.
 pub(crate) trait Unpack {
+    /// What a row consists of.
+    type Block: Block;
+    /// What a part of eight blocks becomes.
     type Group: Group + 'static;
-    /// Groups of 32 elements in a block.
-    const GROUPS: usize;
-    const BLOCK_BYTES: usize;
 
     /// Writes the groups of a block.
     ///
@@ -398,8 +399,32 @@ pub(crate) trait Unpack {
     unsafe fn unpack(rows: &BlockRows, out: *mut Self::Group);
 }
 
-/// The kernels of a type that unpacks to panels: its product.
+/// What follows from the block; nothing can say otherwise.
+trait Sizes: Unpack {
+    /// Groups of 32 elements in a block.
+    const GROUPS: usize = Self::Block::LEN / GROUP;
+    const BLOCK_BYTES: usize = size_of::<Self::Block>();
+}
+
+impl<T: Unpack> Sizes for T {}
+
+/// The groups of a block, whose number must be right to compile.
+///
+/// # Safety
+/// `out` points to `GROUPS` groups that nothing else refers to.
+#[inline(always)]
+pub(crate) unsafe fn groups_of<'a, T: Unpack, const N: usize>(
+    out: *mut T::Group,
+) -> &'a mut [T::Group; N] {
+    const { assert!(N == T::GROUPS) };
+    // SAFETY: the caller's groups are as many.
+    unsafe { &mut *out.cast() }
+}
+
+/// The kernels of a type that unpacks to panels: its product. The blocks must be those of the type to compile.
 pub(crate) const fn kernels<T: Unpack>(ty: TensorType) -> TypeKernels {
+    assert!(ty.block_len() == T::Block::LEN && ty.block_bytes() == T::BLOCK_BYTES);
+    assert!(T::Block::LEN.is_multiple_of(GROUP));
     TypeKernels {
         ty,
         product: run::<T>,
@@ -571,7 +596,7 @@ unsafe fn panels<T: Unpack>(
     tile: &mut RowTile<'_>,
 ) {
     let n_blocks = product.row_bytes / T::BLOCK_BYTES;
-    let panel_blocks = (PANEL_LEN / 32 / T::GROUPS).min(n_blocks);
+    let panel_blocks = (PANEL_LEN / GROUP / T::GROUPS).min(n_blocks);
     let ahead = rows[0].wrapping_add(ROWS * product.row_bytes);
     PANEL.with_borrow_mut(|panel| {
         let bytes = panel_blocks * T::GROUPS * size_of::<T::Group>();
