@@ -18,8 +18,11 @@ pub trait Block: Pod {
 
 /// A block type that values can be turned into.
 pub trait Encode: Block {
+    /// Whether the search can do nothing without an importance matrix.
+    const NEEDS_IMPORTANCE: bool = false;
+
     /// Encodes one row. `x` has `blocks.len() * LEN` elements, `importance` as many where it is given: always, for a
-    /// type that [needs](crate::TensorType::needs_importance) it.
+    /// type that [needs](Self::NEEDS_IMPORTANCE) it.
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]);
 }
 
@@ -61,16 +64,15 @@ impl Codec {
         }
     }
 
-    pub const fn with_encode<B: Encode>(mut self) -> Self {
-        self.encode = Some(encode_rows::<Plain, B>);
-        self
+    /// With all that weights need.
+    pub const fn full<B: Encode + Dot>() -> Self {
+        Self::of::<B>().with_encode::<B>().with_dot::<B>()
     }
 
-    /// An encoder that is called with an importance matrix only.
-    pub const fn with_weighted_encode<B: Encode>(self) -> Self {
-        let mut codec = self.with_encode::<B>();
-        codec.needs_importance = true;
-        codec
+    pub const fn with_encode<B: Encode>(mut self) -> Self {
+        self.encode = Some(encode_rows::<Plain, B>);
+        self.needs_importance = B::NEEDS_IMPORTANCE;
+        self
     }
 
     pub const fn with_dot<B: Dot>(mut self) -> Self {

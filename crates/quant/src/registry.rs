@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::codec::{Codec, EncodeRows};
+use crate::codec::{Block, Codec, Dot, Encode, EncodeRows};
 use crate::error::QuantError;
 use crate::policy::Policy;
 use crate::types::FORMATS;
@@ -24,14 +24,57 @@ pub struct Format {
     /// The numbers of a block that are wider than a byte, as the reference's decoder reads them: a big-endian file
     /// holds these the other way round, so that a big-endian machine decodes the same values.
     pub(crate) wide_fields: &'static [WideField],
-    /// Whether elements share scales.
-    pub(crate) quantized: bool,
     /// The layout that activations take in a dot product with this type.
     pub(crate) activation: Option<TensorType>,
     /// What quantization of a whole model makes of the type.
     pub(crate) policy: Policy,
     /// Absent where only the size is known.
     pub(crate) codec: Option<Codec>,
+}
+
+impl Format {
+    /// A type of which only the size is known: elements that are a `T` each.
+    pub(crate) const fn sized<T>(
+        id: u32,
+        name: &'static str,
+        wide_fields: &'static [WideField],
+    ) -> Self {
+        Self {
+            id,
+            name,
+            block_len: 1,
+            block_bytes: size_of::<T>(),
+            wide_fields,
+            activation: None,
+            policy: Policy::NONE,
+            codec: None,
+        }
+    }
+
+    /// A type whose blocks can be decoded.
+    pub(crate) const fn of<B: Block>(
+        id: u32,
+        name: &'static str,
+        wide_fields: &'static [WideField],
+    ) -> Self {
+        Self {
+            block_len: B::LEN,
+            codec: Some(Codec::of::<B>()),
+            ..Self::sized::<B>(id, name, wide_fields)
+        }
+    }
+
+    /// A type of weights: its blocks can be decoded, encoded, and multiplied with `activation`, which is to be set.
+    pub(crate) const fn full<B: Encode + Dot>(
+        id: u32,
+        name: &'static str,
+        wide_fields: &'static [WideField],
+    ) -> Self {
+        Self {
+            codec: Some(Codec::full::<B>()),
+            ..Self::of::<B>(id, name, wide_fields)
+        }
+    }
 }
 
 /// A tensor type: a cheap handle to its entry of the registry.
@@ -127,7 +170,7 @@ impl TensorType {
 
     /// Whether elements share scales (false for plain floats and integers).
     pub const fn is_quantized(self) -> bool {
-        self.0.quantized
+        self.0.block_len > 1
     }
 
     /// Bytes of a row of `n` elements.
@@ -396,6 +439,14 @@ mod tests {
             );
         }
         assert_eq!(TensorType::from_id(u32::MAX), None);
+    }
+
+    #[test]
+    fn what_multiplies_has_activations() {
+        for ty in TensorType::all() {
+            let dot = ty.0.codec.as_ref().and_then(|codec| codec.dot);
+            assert_eq!(dot.is_some(), ty.activation().is_some(), "{ty}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::half_float::{bf16_to_f32, f32_to_bf16};
 use crate::lanes::Lanes;
 use crate::policy::{BySize, OwnRecipe, Policy};
@@ -19,12 +19,6 @@ const _: () = assert!(size_of::<BlockBf16>() == 2);
 pub const BF16: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 30,
-    name: "bf16",
-    block_len: 1,
-    block_bytes: size_of::<BlockBf16>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: false,
     activation: Some(TensorType(&FORMAT)),
     policy: Policy {
         by_size: BySize::AnyRows,
@@ -35,11 +29,7 @@ static FORMAT: Format = Format {
         }),
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockBf16>()
-            .with_encode::<BlockBf16>()
-            .with_dot::<BlockBf16>(),
-    ),
+    ..Format::full::<BlockBf16>(30, "bf16", &[(0, 2, 1)])
 };
 
 impl BlockBf16 {

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::half_float::{f16_to_f32, f32_to_f16};
 use crate::lanes::Lanes;
 use crate::policy::{OwnRecipe, Policy};
@@ -19,12 +19,6 @@ const _: () = assert!(size_of::<BlockF16>() == 2);
 pub const F16: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 1,
-    name: "f16",
-    block_len: 1,
-    block_bytes: size_of::<BlockF16>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: false,
     activation: Some(TensorType(&FORMAT)),
     // Not open to a choice by size: whether it holds every value only the whole tensor tells.
     policy: Policy {
@@ -35,11 +29,7 @@ static FORMAT: Format = Format {
         }),
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockF16>()
-            .with_encode::<BlockF16>()
-            .with_dot::<BlockF16>(),
-    ),
+    ..Format::full::<BlockF16>(1, "f16", &[(0, 2, 1)])
 };
 
 impl BlockF16 {

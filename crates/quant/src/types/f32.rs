@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::lanes::Lanes;
 use crate::policy::{OwnRecipe, Policy};
 use crate::registry::{Format, TensorType};
@@ -18,12 +18,6 @@ const _: () = assert!(size_of::<BlockF32>() == 4);
 pub const F32: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 0,
-    name: "f32",
-    block_len: 1,
-    block_bytes: size_of::<BlockF32>(),
-    wide_fields: &[(0, 4, 1)],
-    quantized: false,
     activation: Some(TensorType(&FORMAT)),
     policy: Policy {
         recipe: Some(OwnRecipe {
@@ -33,11 +27,7 @@ static FORMAT: Format = Format {
         }),
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockF32>()
-            .with_encode::<BlockF32>()
-            .with_dot::<BlockF32>(),
-    ),
+    ..Format::full::<BlockF32>(0, "f32", &[(0, 4, 1)])
 };
 
 impl Block for BlockF32 {

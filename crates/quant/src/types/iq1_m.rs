@@ -4,7 +4,7 @@ use std::array::from_fn;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{importance_weights, odd_levels};
 use crate::half_float::Half;
@@ -45,12 +45,6 @@ const _: () = assert!(size_of::<BlockIq1M>() == 56);
 pub const IQ1_M: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 29,
-    name: "iq1_m",
-    block_len: 256,
-    block_bytes: size_of::<BlockIq1M>(),
-    wide_fields: &[(48, 2, 4)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(IQ4_NL),
@@ -58,11 +52,7 @@ static FORMAT: Format = Format {
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq1M>()
-            .with_encode::<BlockIq1M>()
-            .with_dot::<BlockIq1M>(),
-    ),
+    ..Format::full::<BlockIq1M>(29, "iq1_m", &[(48, 2, 4)])
 };
 
 /// Below this magnitude a sub-block counts as zero.

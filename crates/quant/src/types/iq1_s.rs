@@ -4,7 +4,7 @@ use std::array::from_fn;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::grid_search::{importance_weights, odd_levels};
 use crate::half_float::Half;
 use crate::lanes::{LANES, Lanes, map_lanes};
@@ -43,12 +43,6 @@ const _: () = assert!(size_of::<BlockIq1S>() == 50);
 pub const IQ1_S: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 19,
-    name: "iq1_s",
-    block_len: 256,
-    block_bytes: size_of::<BlockIq1S>(),
-    wide_fields: &[(0, 2, 1), (34, 2, 8)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(IQ4_NL),
@@ -56,11 +50,7 @@ static FORMAT: Format = Format {
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq1S>()
-            .with_weighted_encode::<BlockIq1S>()
-            .with_dot::<BlockIq1S>(),
-    ),
+    ..Format::full::<BlockIq1S>(19, "iq1_s", &[(0, 2, 1), (34, 2, 8)])
 };
 
 /// Below this magnitude a sub-block counts as zero.
@@ -101,9 +91,11 @@ impl Block for BlockIq1S {
 }
 
 impl Encode for BlockIq1S {
+    const NEEDS_IMPORTANCE: bool = true;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
-        // Never called without: see `with_weighted_encode`.
+        // Never called without: see `NEEDS_IMPORTANCE`.
         let Some(importance) = importance else { return };
         // A loop in place: a closure would be compiled without the caller's instruction set.
         for ((x, importance), block) in x

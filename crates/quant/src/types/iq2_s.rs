@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
@@ -43,12 +43,6 @@ const _: () = assert!(size_of::<BlockIq2S>() == 82);
 pub const IQ2_S: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 22,
-    name: "iq2_s",
-    block_len: 256,
-    block_bytes: size_of::<BlockIq2S>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(IQ4_NL),
@@ -56,11 +50,7 @@ static FORMAT: Format = Format {
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq2S>()
-            .with_encode::<BlockIq2S>()
-            .with_dot::<BlockIq2S>(),
-    ),
+    ..Format::full::<BlockIq2S>(22, "iq2_s", &[(0, 2, 1)])
 };
 
 fn search() -> GridSearch<8> {

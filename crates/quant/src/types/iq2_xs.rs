@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
@@ -42,12 +42,6 @@ const _: () = assert!(size_of::<BlockIq2Xs>() == 74);
 pub const IQ2_XS: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 17,
-    name: "iq2_xs",
-    block_len: 256,
-    block_bytes: size_of::<BlockIq2Xs>(),
-    wide_fields: &[(0, 2, 1), (2, 2, 32)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(IQ4_NL),
@@ -55,11 +49,7 @@ static FORMAT: Format = Format {
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq2Xs>()
-            .with_weighted_encode::<BlockIq2Xs>()
-            .with_dot::<BlockIq2Xs>(),
-    ),
+    ..Format::full::<BlockIq2Xs>(17, "iq2_xs", &[(0, 2, 1), (2, 2, 32)])
 };
 
 fn search() -> GridSearch<8> {
@@ -110,9 +100,11 @@ impl Block for BlockIq2Xs {
 }
 
 impl Encode for BlockIq2Xs {
+    const NEEDS_IMPORTANCE: bool = true;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
-        // Never called without: see `with_weighted_encode`.
+        // Never called without: see `NEEDS_IMPORTANCE`.
         let Some(importance) = importance else { return };
         let search = search();
         // A loop in place: a closure would be compiled without the caller's instruction set.

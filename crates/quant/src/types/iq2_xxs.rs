@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{GridSearch, Range, Refit, importance_weights, odd_levels};
 use crate::half_float::Half;
@@ -40,22 +40,6 @@ const _: () = assert!(size_of::<BlockIq2Xxs>() == 66);
 pub const IQ2_XXS: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 16,
-    name: "iq2_xxs",
-    block_len: 256,
-    block_bytes: size_of::<BlockIq2Xxs>(),
-    wide_fields: &[
-        (0, 2, 1),
-        (6, 4, 1),
-        (14, 4, 1),
-        (22, 4, 1),
-        (30, 4, 1),
-        (38, 4, 1),
-        (46, 4, 1),
-        (54, 4, 1),
-        (62, 4, 1),
-    ],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(IQ4_NL),
@@ -63,11 +47,21 @@ static FORMAT: Format = Format {
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq2Xxs>()
-            .with_weighted_encode::<BlockIq2Xxs>()
-            .with_dot::<BlockIq2Xxs>(),
-    ),
+    ..Format::full::<BlockIq2Xxs>(
+        16,
+        "iq2_xxs",
+        &[
+            (0, 2, 1),
+            (6, 4, 1),
+            (14, 4, 1),
+            (22, 4, 1),
+            (30, 4, 1),
+            (38, 4, 1),
+            (46, 4, 1),
+            (54, 4, 1),
+            (62, 4, 1),
+        ],
+    )
 };
 
 /// What the levels stand for.
@@ -139,9 +133,11 @@ impl Block for BlockIq2Xxs {
 }
 
 impl Encode for BlockIq2Xxs {
+    const NEEDS_IMPORTANCE: bool = true;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], importance: Option<&[f32]>, blocks: &mut [Self]) {
-        // Never called without: see `with_weighted_encode`.
+        // Never called without: see `NEEDS_IMPORTANCE`.
         let Some(importance) = importance else { return };
         let search = search();
         // A loop in place: a closure would be compiled without the caller's instruction set.

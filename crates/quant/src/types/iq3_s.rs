@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{GridSearch, Range, Refit, odd_levels, square_weights};
 use crate::half_float::Half;
@@ -40,23 +40,13 @@ const _: () = assert!(size_of::<BlockIq3S>() == 110);
 pub const IQ3_S: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 21,
-    name: "iq3_s",
-    block_len: 256,
-    block_bytes: size_of::<BlockIq3S>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(IQ4_NL),
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq3S>()
-            .with_encode::<BlockIq3S>()
-            .with_dot::<BlockIq3S>(),
-    ),
+    ..Format::full::<BlockIq3S>(21, "iq3_s", &[(0, 2, 1)])
 };
 
 fn search() -> GridSearch<4> {

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::grid;
 use crate::grid_search::{GridSearch, Range, Refit, odd_levels, square_weights};
 use crate::half_float::Half;
@@ -37,12 +37,6 @@ const _: () = assert!(size_of::<BlockIq3Xxs>() == 98);
 pub const IQ3_XXS: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 18,
-    name: "iq3_xxs",
-    block_len: 256,
-    block_bytes: size_of::<BlockIq3Xxs>(),
-    wide_fields: &[(0, 2, 1), (66, 4, 8)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(IQ4_NL),
@@ -50,11 +44,7 @@ static FORMAT: Format = Format {
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq3Xxs>()
-            .with_encode::<BlockIq3Xxs>()
-            .with_dot::<BlockIq3Xxs>(),
-    ),
+    ..Format::full::<BlockIq3Xxs>(18, "iq3_xxs", &[(0, 2, 1), (66, 4, 8)])
 };
 
 /// What the levels stand for.

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::half_float::Half;
 use crate::lanes::{LANES, Lanes, sum, transpose, untranspose};
 use crate::levels::pack_nibbles;
@@ -35,22 +35,12 @@ const _: () = assert!(size_of::<BlockIq4Nl>() == 18);
 pub const IQ4_NL: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 20,
-    name: "iq4_nl",
-    block_len: 32,
-    block_bytes: size_of::<BlockIq4Nl>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: true,
     activation: Some(Q8_0),
     policy: Policy {
         by_size: BySize::ShortRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq4Nl>()
-            .with_encode::<BlockIq4Nl>()
-            .with_dot::<BlockIq4Nl>(),
-    ),
+    ..Format::full::<BlockIq4Nl>(20, "iq4_nl", &[(0, 2, 1)])
 };
 
 impl Block for BlockIq4Nl {

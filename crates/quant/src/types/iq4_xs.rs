@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, transpose, untranspose};
 use crate::levels::{largest_signed, nearest, pack_nibbles, reciprocal};
@@ -40,23 +40,13 @@ const _: () = assert!(size_of::<BlockIq4Xs>() == 136);
 pub const IQ4_XS: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 23,
-    name: "iq4_xs",
-    block_len: 256,
-    block_bytes: size_of::<BlockIq4Xs>(),
-    wide_fields: &[(0, 2, 2)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(IQ4_NL),
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockIq4Xs>()
-            .with_encode::<BlockIq4Xs>()
-            .with_dot::<BlockIq4Xs>(),
-    ),
+    ..Format::full::<BlockIq4Xs>(23, "iq4_xs", &[(0, 2, 2)])
 };
 
 impl BlockIq4Xs {

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::lanes::Lanes;
 use crate::levels::{largest_magnitude, pack_nibbles, truncate, unpack_nibbles};
 use crate::policy::{Policy, Readers};
@@ -34,22 +34,12 @@ const _: () = assert!(size_of::<BlockMxfp4>() == 17);
 pub const MXFP4: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 39,
-    name: "mxfp4",
-    block_len: 32,
-    block_bytes: size_of::<BlockMxfp4>(),
-    wide_fields: &[],
-    quantized: true,
     activation: Some(Q8_0),
     policy: Policy {
         readers: Readers::Newest,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockMxfp4>()
-            .with_encode::<BlockMxfp4>()
-            .with_dot::<BlockMxfp4>(),
-    ),
+    ..Format::full::<BlockMxfp4>(39, "mxfp4", &[])
 };
 
 /// What the E2M1 codes stand for, doubled: a sign, two bits of exponent and one of mantissa.

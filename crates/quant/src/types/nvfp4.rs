@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::lanes::Lanes;
 use crate::levels::largest_magnitude;
 use crate::policy::{Policy, Readers};
@@ -35,22 +35,12 @@ const _: () = assert!(size_of::<BlockNvfp4>() == 36);
 pub const NVFP4: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 40,
-    name: "nvfp4",
-    block_len: 64,
-    block_bytes: size_of::<BlockNvfp4>(),
-    wide_fields: &[],
-    quantized: true,
     activation: Some(Q8_0),
     policy: Policy {
         readers: Readers::Newest,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockNvfp4>()
-            .with_encode::<BlockNvfp4>()
-            .with_dot::<BlockNvfp4>(),
-    ),
+    ..Format::full::<BlockNvfp4>(40, "nvfp4", &[])
 };
 
 /// The largest finite UE4M3 number.

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::policy::{OwnRecipe, Policy, Readers};
@@ -33,12 +33,6 @@ const _: () = assert!(size_of::<BlockQ1_0>() == 18);
 pub const Q1_0: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 41,
-    name: "q1_0",
-    block_len: 128,
-    block_bytes: size_of::<BlockQ1_0>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: true,
     activation: Some(Q8_0),
     policy: Policy {
         readers: Readers::Newest,
@@ -49,11 +43,7 @@ static FORMAT: Format = Format {
         }),
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ1_0>()
-            .with_encode::<BlockQ1_0>()
-            .with_dot::<BlockQ1_0>(),
-    ),
+    ..Format::full::<BlockQ1_0>(41, "q1_0", &[(0, 2, 1)])
 };
 
 impl BlockQ1_0 {

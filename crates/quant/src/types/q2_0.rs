@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_levels};
 use crate::levels::{largest_magnitude, reciprocal, round_away};
@@ -34,23 +34,13 @@ const _: () = assert!(size_of::<BlockQ2_0>() == 18);
 pub const Q2_0: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 42,
-    name: "q2_0",
-    block_len: 64,
-    block_bytes: size_of::<BlockQ2_0>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: true,
     activation: Some(Q8_0),
     policy: Policy {
         fallback: Some(Q4_0),
         readers: Readers::Newest,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ2_0>()
-            .with_encode::<BlockQ2_0>()
-            .with_dot::<BlockQ2_0>(),
-    ),
+    ..Format::full::<BlockQ2_0>(42, "q2_0", &[(0, 2, 1)])
 };
 
 impl BlockQ2_0 {

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_lanes, sum, transpose, untranspose};
 use crate::levels::nearest;
@@ -44,23 +44,13 @@ const _: () = assert!(size_of::<BlockQ2K>() == 84);
 pub const Q2_K: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 10,
-    name: "q2_K",
-    block_len: 256,
-    block_bytes: size_of::<BlockQ2K>(),
-    wide_fields: &[(80, 2, 2)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(Q4_0),
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ2K>()
-            .with_encode::<BlockQ2K>()
-            .with_dot::<BlockQ2K>(),
-    ),
+    ..Format::full::<BlockQ2K>(10, "q2_K", &[(80, 2, 2)])
 };
 
 const SEARCH: AffineSearch = AffineSearch {

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, sum, transpose, untranspose};
 use crate::levels::{largest_signed, nearest};
@@ -47,23 +47,13 @@ const _: () = assert!(size_of::<BlockQ3K>() == 110);
 pub const Q3_K: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 11,
-    name: "q3_K",
-    block_len: 256,
-    block_bytes: size_of::<BlockQ3K>(),
-    wide_fields: &[(108, 2, 1)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(Q4_0),
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ3K>()
-            .with_encode::<BlockQ3K>()
-            .with_dot::<BlockQ3K>(),
-    ),
+    ..Format::full::<BlockQ3K>(11, "q3_K", &[(108, 2, 1)])
 };
 
 /// Sixteen 6-bit numbers in 12 bytes, as the drawing of [`BlockQ3K`] tells.

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::levels::{pack_nibbles, symmetric_levels, unpack_nibbles};
@@ -35,22 +35,12 @@ const _: () = assert!(size_of::<BlockQ4_0>() == 18);
 pub const Q4_0: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 2,
-    name: "q4_0",
-    block_len: 32,
-    block_bytes: size_of::<BlockQ4_0>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: true,
     activation: Some(Q8_0),
     policy: Policy {
         by_size: BySize::ShortRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ4_0>()
-            .with_encode::<BlockQ4_0>()
-            .with_dot::<BlockQ4_0>(),
-    ),
+    ..Format::full::<BlockQ4_0>(2, "q4_0", &[(0, 2, 1)])
 };
 
 impl BlockQ4_0 {

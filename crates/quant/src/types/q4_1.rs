@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::levels::{affine_levels, pack_nibbles, unpack_nibbles};
@@ -37,12 +37,6 @@ const _: () = assert!(size_of::<BlockQ4_1>() == 20);
 pub const Q4_1: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 3,
-    name: "q4_1",
-    block_len: 32,
-    block_bytes: size_of::<BlockQ4_1>(),
-    wide_fields: &[(0, 2, 2)],
-    quantized: true,
     activation: Some(Q8_1),
     policy: Policy {
         by_size: BySize::ShortRows,
@@ -53,11 +47,7 @@ static FORMAT: Format = Format {
         }),
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ4_1>()
-            .with_encode::<BlockQ4_1>()
-            .with_dot::<BlockQ4_1>(),
-    ),
+    ..Format::full::<BlockQ4_1>(3, "q4_1", &[(0, 2, 2)])
 };
 
 impl BlockQ4_1 {

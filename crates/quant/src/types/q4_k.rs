@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::policy::{BySize, Policy};
@@ -43,23 +43,13 @@ const _: () = assert!(size_of::<BlockQ4K>() == 144);
 pub const Q4_K: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 12,
-    name: "q4_K",
-    block_len: 256,
-    block_bytes: size_of::<BlockQ4K>(),
-    wide_fields: &[(0, 2, 2)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(Q5_0),
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ4K>()
-            .with_encode::<BlockQ4K>()
-            .with_dot::<BlockQ4K>(),
-    ),
+    ..Format::full::<BlockQ4K>(12, "q4_K", &[(0, 2, 2)])
 };
 
 const SEARCH: AffineSearch = AffineSearch {

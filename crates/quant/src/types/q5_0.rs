@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::levels::{pack_fifth_bits, pack_nibbles, symmetric_levels, unpack_five_bits};
@@ -38,22 +38,12 @@ const _: () = assert!(size_of::<BlockQ5_0>() == 22);
 pub const Q5_0: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 6,
-    name: "q5_0",
-    block_len: 32,
-    block_bytes: size_of::<BlockQ5_0>(),
-    wide_fields: &[(0, 2, 1), (2, 4, 1)],
-    quantized: true,
     activation: Some(Q8_0),
     policy: Policy {
         by_size: BySize::ShortRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ5_0>()
-            .with_encode::<BlockQ5_0>()
-            .with_dot::<BlockQ5_0>(),
-    ),
+    ..Format::full::<BlockQ5_0>(6, "q5_0", &[(0, 2, 1), (2, 4, 1)])
 };
 
 impl BlockQ5_0 {

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::levels::{affine_levels, pack_fifth_bits, pack_nibbles, unpack_five_bits};
@@ -40,12 +40,6 @@ const _: () = assert!(size_of::<BlockQ5_1>() == 24);
 pub const Q5_1: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 7,
-    name: "q5_1",
-    block_len: 32,
-    block_bytes: size_of::<BlockQ5_1>(),
-    wide_fields: &[(0, 2, 2), (4, 4, 1)],
-    quantized: true,
     activation: Some(Q8_1),
     policy: Policy {
         by_size: BySize::ShortRows,
@@ -56,11 +50,7 @@ static FORMAT: Format = Format {
         }),
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ5_1>()
-            .with_encode::<BlockQ5_1>()
-            .with_dot::<BlockQ5_1>(),
-    ),
+    ..Format::full::<BlockQ5_1>(7, "q5_1", &[(0, 2, 2), (4, 4, 1)])
 };
 
 impl BlockQ5_1 {

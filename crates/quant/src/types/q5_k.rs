@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode};
+use crate::codec::{Block, Dot, Encode};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::policy::{BySize, Policy};
@@ -47,23 +47,13 @@ const _: () = assert!(size_of::<BlockQ5K>() == 176);
 pub const Q5_K: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 13,
-    name: "q5_K",
-    block_len: 256,
-    block_bytes: size_of::<BlockQ5K>(),
-    wide_fields: &[(0, 2, 2)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(Q5_1),
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ5K>()
-            .with_encode::<BlockQ5K>()
-            .with_dot::<BlockQ5K>(),
-    ),
+    ..Format::full::<BlockQ5K>(13, "q5_K", &[(0, 2, 2)])
 };
 
 const SEARCH: AffineSearch = AffineSearch {

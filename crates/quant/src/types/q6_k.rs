@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_lanes, transpose, untranspose};
 use crate::levels::{largest_signed, nearest};
@@ -44,12 +44,6 @@ const _: () = assert!(size_of::<BlockQ6K>() == 210);
 pub const Q6_K: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 14,
-    name: "q6_K",
-    block_len: 256,
-    block_bytes: size_of::<BlockQ6K>(),
-    wide_fields: &[(208, 2, 1)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(Q8_0),
@@ -61,11 +55,7 @@ static FORMAT: Format = Format {
         }),
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ6K>()
-            .with_encode::<BlockQ6K>()
-            .with_dot::<BlockQ6K>(),
-    ),
+    ..Format::full::<BlockQ6K>(14, "q6_K", &[(208, 2, 1)])
 };
 
 impl BlockQ6K {

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_levels};
 use crate::levels::{largest_magnitude, reciprocal, round_away};
@@ -32,22 +32,12 @@ const _: () = assert!(size_of::<BlockQ8_0>() == 34);
 pub const Q8_0: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 8,
-    name: "q8_0",
-    block_len: 32,
-    block_bytes: size_of::<BlockQ8_0>(),
-    wide_fields: &[(0, 2, 1)],
-    quantized: true,
     activation: Some(TensorType(&FORMAT)),
     policy: Policy {
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockQ8_0>()
-            .with_encode::<BlockQ8_0>()
-            .with_dot::<BlockQ8_0>(),
-    ),
+    ..Format::full::<BlockQ8_0>(8, "q8_0", &[(0, 2, 1)])
 };
 
 /// Scale and levels of 32 values; a level is rounded half away from zero.

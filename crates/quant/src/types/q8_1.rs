@@ -5,7 +5,6 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Encode};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
-use crate::policy::Policy;
 use crate::registry::{Format, TensorType};
 use crate::types::q8_0::byte_levels;
 
@@ -34,15 +33,8 @@ const _: () = assert!(size_of::<BlockQ8_1>() == 36);
 pub const Q8_1: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 9,
-    name: "q8_1",
-    block_len: 32,
-    block_bytes: size_of::<BlockQ8_1>(),
-    wide_fields: &[(0, 2, 2)],
-    quantized: true,
-    activation: None,
-    policy: Policy::NONE,
     codec: Some(Codec::of::<BlockQ8_1>().with_encode::<BlockQ8_1>()),
+    ..Format::of::<BlockQ8_1>(9, "q8_1", &[(0, 2, 2)])
 };
 
 impl Block for BlockQ8_1 {

@@ -5,7 +5,6 @@ use bytemuck::{Pod, Zeroable};
 use crate::codec::{Block, Codec, Encode};
 use crate::lanes::Lanes;
 use crate::levels::{largest_signed, nearest};
-use crate::policy::Policy;
 use crate::registry::{Format, TensorType};
 
 /// 256 elements in 292 bytes.
@@ -33,15 +32,8 @@ const _: () = assert!(size_of::<BlockQ8K>() == 292);
 pub const Q8_K: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 15,
-    name: "q8_K",
-    block_len: 256,
-    block_bytes: size_of::<BlockQ8K>(),
-    wide_fields: &[(0, 4, 1), (260, 2, 16)],
-    quantized: true,
-    activation: None,
-    policy: Policy::NONE,
     codec: Some(Codec::of::<BlockQ8K>().with_encode::<BlockQ8K>()),
+    ..Format::of::<BlockQ8K>(15, "q8_K", &[(0, 4, 1), (260, 2, 16)])
 };
 
 impl BlockQ8K {

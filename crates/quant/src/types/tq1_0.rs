@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::{Lanes, map_levels};
 use crate::levels::{largest_magnitude, reciprocal, round_away};
@@ -37,23 +37,13 @@ const _: () = assert!(size_of::<BlockTq1_0>() == 54);
 pub const TQ1_0: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 34,
-    name: "tq1_0",
-    block_len: 256,
-    block_bytes: size_of::<BlockTq1_0>(),
-    wide_fields: &[(52, 2, 1)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(Q4_0),
         readers: Readers::Newest,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockTq1_0>()
-            .with_encode::<BlockTq1_0>()
-            .with_dot::<BlockTq1_0>(),
-    ),
+    ..Format::full::<BlockTq1_0>(34, "tq1_0", &[(52, 2, 1)])
 };
 
 /// Powers of three: factor `n` moves digit `n` of a byte to its top.

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::codec::{Block, Codec, Dot, Encode, dot_i32};
+use crate::codec::{Block, Dot, Encode, dot_i32};
 use crate::half_float::Half;
 use crate::lanes::Lanes;
 use crate::policy::{Policy, Readers};
@@ -35,23 +35,13 @@ const _: () = assert!(size_of::<BlockTq2_0>() == 66);
 pub const TQ2_0: TensorType = TensorType(&FORMAT);
 
 static FORMAT: Format = Format {
-    id: 35,
-    name: "tq2_0",
-    block_len: 256,
-    block_bytes: size_of::<BlockTq2_0>(),
-    wide_fields: &[(64, 2, 1)],
-    quantized: true,
     activation: Some(Q8_K),
     policy: Policy {
         fallback: Some(Q4_0),
         readers: Readers::Newest,
         ..Policy::NONE
     },
-    codec: Some(
-        Codec::of::<BlockTq2_0>()
-            .with_encode::<BlockTq2_0>()
-            .with_dot::<BlockTq2_0>(),
-    ),
+    ..Format::full::<BlockTq2_0>(35, "tq2_0", &[(64, 2, 1)])
 };
 
 impl Block for BlockTq2_0 {
