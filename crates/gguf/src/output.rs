@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::cursor::Endian;
 use crate::edit;
 use crate::error::{Error, Result};
-use crate::file_state::FileState;
+use crate::file_state::{FileState, removed};
 use crate::{journal, runs};
 
 /// How to treat what is already there.
@@ -112,6 +112,8 @@ fn remove(path: &Path) -> bool {
 #[derive(Debug)]
 pub struct PartialPath {
     path: PathBuf,
+    /// The file that was written there, once [`PartialPath::written`] has taken note of it.
+    state: Option<FileState>,
 }
 
 impl PartialPath {
@@ -137,6 +139,7 @@ impl PartialPath {
         partial.paths.push(path.to_owned());
         Ok(PartialPath {
             path: path.to_owned(),
+            state: None,
         })
     }
 
@@ -177,6 +180,16 @@ impl PartialPath {
         &self.path
     }
 
+    /// Takes note of the file that stands there, complete: no other one gets the final name.
+    ///
+    /// # Errors
+    /// [`Error::OutputDisturbed`] where there is none, [`Error::Io`].
+    pub fn written(&mut self) -> Result<()> {
+        let state = FileState::at(&self.path)?;
+        self.state = Some(state.ok_or_else(|| removed(&self.path))?);
+        Ok(())
+    }
+
     /// Leaves the work under the name that it has: it is finished.
     pub(crate) fn keep(mut self) -> PathBuf {
         let path = std::mem::take(&mut self.path);
@@ -187,12 +200,16 @@ impl PartialPath {
     /// Gives the work its final name, in the same folder. Replaces a file only with `force`, and a folder never.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] after an interrupt, [`Error::OutputExists`], [`Error::Io`]; the work is removed then.
+    /// [`Error::Interrupted`] after an interrupt, [`Error::OutputExists`], [`Error::OutputDisturbed`] where another file stands
+    /// there than [`PartialPath::written`] found, [`Error::Io`]; the work is removed then.
     pub fn rename(self, target: &Path, force: bool) -> Result<()> {
         let partial = partial();
         let path = target.to_owned();
         if partial.closed {
             return Err(Error::Interrupted { path });
+        }
+        if let Some(state) = &self.state {
+            state.check(&self.path)?;
         }
         name(&self.path, target, force)?;
         // Dropped next, this finds nothing at the old name.
@@ -221,7 +238,9 @@ impl Drop for PartialPath {
         }
         let mut partial = partial();
         partial.paths.retain(|path| *path != self.path);
-        remove(&self.path);
+        if self.state.is_none_or(|state| state.is_at(&self.path)) {
+            remove(&self.path);
+        }
     }
 }
 
@@ -378,6 +397,7 @@ impl StagedFile {
         sync_folder(&self.path);
         Ok(PartialPath {
             path: std::mem::take(&mut self.path),
+            state: None,
         })
     }
 }

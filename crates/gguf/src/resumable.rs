@@ -237,8 +237,9 @@ impl ResumableWriter {
     /// # Errors
     /// Those of [`crate::ShardWriter::create`]; [`Error::BeingWritten`] where another run is writing one of the files, with or
     /// without a journal; [`Error::Resume`] where what is there belongs to another run or to somebody else, and
-    /// [`Error::ResumeFormat`] where to another version; [`Error::OutputDisturbed`] where it is changed meanwhile. What is
-    /// there is as it was then.
+    /// [`Error::ResumeFormat`] where to another version; [`Error::OutputDisturbed`] where an unfinished file is removed, replaced
+    /// or given another size meanwhile; [`Error::OutputRefused`] where a file cannot be opened, and [`Error::Io`]. What is refused
+    /// is as it was; after a failure of the system the same call goes on.
     pub fn open(
         plan: &[ShardPlan],
         options: &WriteOptions,

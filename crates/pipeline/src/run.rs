@@ -99,12 +99,12 @@ pub fn run(
 
     listener(PipelineEvent::Step(&format!("quantize to {}", recipe.name)));
     create_parent(&layout.quantized)?;
-    let candidate = PartialPath::reserve(&temporary(&layout.quantized, "gguf.unverified"))?;
+    let mut candidate = PartialPath::reserve(&temporary(&layout.quantized, "gguf.unverified"))?;
     quantize_step(
         options,
         recipe,
         &layout,
-        candidate.path(),
+        &mut candidate,
         &mut reports,
         listener,
     )?;
@@ -256,19 +256,21 @@ fn quantize_step(
     options: &PipelineOptions,
     recipe: &'static Recipe,
     layout: &Layout,
-    output: &Path,
+    candidate: &mut PartialPath,
     reports: &mut ReportFolder,
     listener: &mut dyn FnMut(PipelineEvent<'_>),
 ) -> Result<(), PipelineError> {
     let quantize_options = QuantizeOptions {
         n_threads: options.n_threads.unwrap_or(0),
-        ..QuantizeOptions::new(&layout.float, output, recipe)
+        ..QuantizeOptions::new(&layout.float, candidate.path(), recipe)
     };
     let mut log = Log::default();
     let mut report = quantize(&quantize_options, &mut |event| {
         log.note(&event);
         listener(PipelineEvent::Convert(&event));
     })?;
+    // What is checked from here on is what gets its name.
+    candidate.written()?;
     // Under the name that it gets in the end.
     for (path, _, _) in &mut report.files {
         path.clone_from(&layout.quantized);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use gristmill_gguf::{Error, ResumableWriter, ShardPlan, ShardWriter, WriteOptions};
+use gristmill_gguf::{Error, PartialPath, ResumableWriter, ShardPlan, ShardWriter, WriteOptions};
 
 use crate::resuming::{data, expected, files, go_on, open, open_with, partial, plan, tensors};
 
@@ -155,6 +155,22 @@ fn a_temporary_file_that_was_replaced_is_not_published() {
         assert_eq!(error.to_string(), told);
         assert_eq!(names(folder.path()), before[..1]);
     }
+}
+
+/// A file that others have written for this run, and that was swapped since it was checked.
+#[test]
+fn a_candidate_that_was_replaced_gets_no_name() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let (path, target) = (folder.path().join("candidate"), folder.path().join("named"));
+    let mut candidate = PartialPath::reserve(&path).expect("the name is free");
+    let error = candidate.written().expect_err("nothing is there yet");
+    assert!(error.to_string().contains("was removed"), "{error}");
+    std::fs::write(&path, "checked").expect("it is writable");
+    candidate.written().expect("it is there");
+    swap(&path, b"another");
+    let error = candidate.rename(&target, false).expect_err("another file");
+    assert!(matches!(error, Error::OutputDisturbed { .. }), "{error}");
+    assert_eq!(names(folder.path()), ["candidate"]);
 }
 
 fn check_refused(refused: Result<(), Error>, path: &Path) {
