@@ -1,10 +1,10 @@
 //! `merge`: a set of shards becomes one GGUF file.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
-use gristmill_gguf::{MergeOptions, MergeReport, merge};
+use gristmill_gguf::{MergeOptions, MergeReport, ShardName, merge};
 
 use super::{Invocation, Run};
 use crate::display::{self, counted};
@@ -40,10 +40,14 @@ impl Run for Merge {
         gristmill merge --dry-run model-00002-of-00003.gguf model.gguf";
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
-        if let [.., output] = self.more.as_slice() {
-            let (shard, output) = (self.input.display(), output.display());
+        let output = self.more.last().unwrap_or(&self.output);
+        let single = output_of_set(&self.input, output);
+        if single.is_some() || !self.more.is_empty() {
+            let (shard, output) = (&self.input, single.as_ref().unwrap_or(output));
             let message = format!(
-                "one shard is enough, the others are found by their names: `gristmill merge {shard} {output}`"
+                "one shard is enough, the others are found by their names: `gristmill merge {} {}`",
+                shard.display(),
+                output.display()
             );
             return Err(clap::Error::raw(ErrorKind::TooManyValues, message).into());
         }
@@ -56,6 +60,24 @@ impl Run for Merge {
             as_reference: false,
         };
         run(&options)
+    }
+}
+
+/// A name for the merged file that is free, where `output` is a shard of the set that `shard` belongs to.
+fn output_of_set(shard: &Path, output: &Path) -> Option<PathBuf> {
+    let (set, name) = (ShardName::of(shard)?, ShardName::of(output)?);
+    let is_of_set = (set.prefix, set.count) == (name.prefix, name.count);
+    if !is_of_set || shard.parent() != output.parent() {
+        return None;
+    }
+    let prefix = match set.prefix {
+        "" => "merged",
+        prefix => prefix,
+    };
+    let path = shard.with_file_name(format!("{prefix}.gguf"));
+    match path.exists() {
+        true => Some(shard.with_file_name(format!("{prefix}-merged.gguf"))),
+        false => Some(path),
     }
 }
 

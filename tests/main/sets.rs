@@ -53,6 +53,26 @@ fn a_shard_with_a_number_beyond_its_set_is_named() {
     ");
 }
 
+/// The hint named a shard as the output, a command that is refused.
+#[test]
+fn the_hint_for_all_shards_is_a_command_that_works() {
+    let place = set();
+    let hint = |line: &str| {
+        let shown = place.run(line);
+        let (_, hint) = shown.split_once("by their names: `").expect("it is told");
+        hint.split('`').next().unwrap_or_default().to_owned()
+    };
+    let all = format!("gristmill merge {}", SHARDS.join(" "));
+    assert_eq!(hint(&all), "gristmill merge s-00001-of-00003.gguf s.gguf");
+    let two = format!("gristmill merge {} {}", SHARDS[0], SHARDS[1]);
+    assert_eq!(hint(&two), hint(&all));
+    let outcome = place.run(&hint(&all));
+    assert!(outcome.starts_with("exit: 0"), "{outcome}");
+    // That name is taken now.
+    let other = "gristmill merge s-00001-of-00003.gguf s-merged.gguf";
+    assert_eq!(hint(&all), other);
+}
+
 /// Under the program's own name the dry run told what was done.
 #[test]
 fn a_dry_run_of_split_merge_says_would() {
