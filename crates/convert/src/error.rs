@@ -586,7 +586,7 @@ impl ConvertError {
                 with_importance: Some(smallest),
                 ..
             } => Some(format!(
-                "ask for as much, or more; with importance data for all matrices (`--imatrix`) the smallest takes {smallest}"
+                "ask for as much, or more; with importance data for all matrices but the token embedding (`--imatrix`; `llama-imatrix --process-output` collects that of output.weight), for {smallest} or more"
             )),
             ConvertError::Quant {
                 source: QuantError::NonFinite { .. },

@@ -13,7 +13,6 @@ use gristmill_gguf::{TensorView, tensor_bytes};
 use gristmill_kernels::{Pool, decode_row, encode_rows, for_each_chunk};
 use gristmill_quant::{BySize, SUPER_BLOCK, TensorType};
 
-use super::importance::is_rarely_collected;
 use super::sensitivity::Sensitivity;
 use super::{Importance, Quality, in_kernel, row_bytes, validate};
 use crate::error::{ConvertError, Result};
@@ -40,6 +39,9 @@ impl fmt::Display for Target {
         }
     }
 }
+
+/// Bytes that the metadata takes at most to tell of an importance matrix: four entries, two of them with cut names.
+const ENTRY_BYTES: u64 = 448;
 
 /// How many of the largest tensors are tried with every candidate.
 const N_TRIED: usize = 2;
@@ -140,8 +142,14 @@ impl Choice<'_> {
         }
         // The shapes alone tell what cannot be reached.
         let smallest = self.smallest(&free, budget.alignment, |covered, _| covered)?;
-        let collected = |covered: bool, kind| covered || !is_rarely_collected(kind);
+        // No collector counts what an embedding is looked up with.
+        let collected = |covered: bool, kind| covered || kind != TensorKind::TokenEmbedding;
+        let entries = match (self.importance, budget.target) {
+            (None, Target::FileBytes(_)) => ENTRY_BYTES.next_multiple_of(budget.alignment),
+            _ => 0,
+        };
         let with_importance = self.smallest(&free, budget.alignment, collected)?;
+        let with_importance = with_importance.saturating_add(entries);
         if smallest > budget.bytes() {
             return Err(budget.too_small(smallest, with_importance));
         }
