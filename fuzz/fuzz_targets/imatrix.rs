@@ -6,13 +6,15 @@
 use std::path::Path;
 
 use gristmill_fuzz::folder;
-use gristmill_gguf::{Error, File, Imatrix, ImatrixForm, WriteOptions};
+use gristmill_gguf::{Error, File, Imatrix, ImatrixForm, Model, WriteOptions};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let path = Path::new("fuzz.imatrix");
     let read = match bytes.starts_with(b"GGUF") {
-        true => File::from_bytes(bytes, path).and_then(|file| Imatrix::of_file(&file)),
+        true => File::from_bytes(bytes, path)
+            .and_then(Model::of_file)
+            .and_then(|model| Imatrix::of_model(&model)),
         false => Imatrix::from_legacy_bytes(bytes, path),
     };
     match read {

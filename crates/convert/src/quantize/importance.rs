@@ -22,9 +22,13 @@ const NAME_BYTES: usize = 127;
 #[derive(Clone, Debug)]
 pub struct Importance {
     path: PathBuf,
+    /// What was read: the shards of a set, or the file alone.
+    files: Vec<PathBuf>,
     imatrix: Imatrix,
     /// Entries that were chosen, for the metadata.
     n_entries: usize,
+    /// What is to be said of the filter.
+    filter_warnings: Vec<String>,
 }
 
 /// Which entries of an importance matrix are used, by parts of their names.
@@ -48,30 +52,54 @@ impl ImportanceFilter {
             ImportanceFilter::Excluding(parts) => !any(parts),
         }
     }
+
+    /// A line for each part that no entry has in its name.
+    fn without_effect(&self, imatrix: &Imatrix) -> Vec<String> {
+        let (flag, parts) = match self {
+            ImportanceFilter::All => return Vec::new(),
+            ImportanceFilter::Including(parts) => ("--include-weights", parts),
+            ImportanceFilter::Excluding(parts) => ("--exclude-weights", parts),
+        };
+        let is_found = |part: &&String| imatrix.iter().any(|(name, _)| name.contains(&***part));
+        let unused = parts.iter().filter(|part| !is_found(part));
+        unused
+            .map(|part| {
+                format!("`{flag} {part}` found no entry of the importance matrix: it has no effect")
+            })
+            .collect()
+    }
 }
 
 impl Importance {
-    /// Reads a file of either form.
+    /// Reads a file of either form; any shard of a set opens all of it.
     ///
     /// # Errors
     /// Those of [`Imatrix::open`]; [`ConvertError::ImportanceEmpty`] where the filter leaves nothing.
     pub fn open(path: &Path, filter: &ImportanceFilter) -> Result<Self> {
-        let mut imatrix = Imatrix::open(path)?;
+        let (mut imatrix, files) = Imatrix::open_files(path)?;
+        let filter_warnings = filter.without_effect(&imatrix);
         imatrix.retain(|name| filter.takes(name));
         if imatrix.is_empty() {
             return Err(ConvertError::ImportanceEmpty {
                 path: path.to_owned(),
             });
         }
-        Ok(Self::new(path, imatrix))
+        Ok(Importance {
+            files,
+            filter_warnings,
+            ..Self::new(path, imatrix)
+        })
     }
 
     /// Takes what was read; `path` is for messages and the metadata.
     pub fn new(path: impl Into<PathBuf>, imatrix: Imatrix) -> Self {
+        let path = path.into();
         Importance {
-            path: path.into(),
+            files: vec![path.clone()],
+            path,
             n_entries: imatrix.len(),
             imatrix,
+            filter_warnings: Vec::new(),
         }
     }
 
@@ -100,6 +128,11 @@ impl Importance {
         &self.path
     }
 
+    /// All files that were read: more than one for a set of shards.
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// The same with other names for tensors; those without one are left out.
     pub(super) fn renamed(&self, rename: impl Fn(&str) -> Option<String>) -> Importance {
         let mut imatrix = Imatrix::default();
@@ -112,9 +145,8 @@ impl Importance {
             }
         }
         Importance {
-            path: self.path.clone(),
             imatrix,
-            n_entries: self.n_entries,
+            ..self.clone()
         }
     }
 
@@ -260,7 +292,8 @@ impl Importance {
     /// # Errors
     /// [`ConvertError::ImportanceForeign`] where no entry belongs to the model, [`ConvertError::ImportanceRange`].
     pub(super) fn check_names(&self, sources: &[SourceTensor], plan: &Plan) -> Result<Vec<String>> {
-        let mut warnings = Vec::from_iter(self.check_foreign(sources)?);
+        let mut warnings = self.filter_warnings.clone();
+        warnings.extend(self.check_foreign(sources)?);
         let quantized = sources
             .iter()
             .zip(&plan.tensors)
@@ -330,7 +363,7 @@ fn is_unused(block: &[f32]) -> bool {
 }
 
 /// Collectors leave these two out unless they are asked for them.
-pub(super) fn is_rarely_collected(kind: TensorKind) -> bool {
+fn is_rarely_collected(kind: TensorKind) -> bool {
     matches!(kind, TensorKind::TokenEmbedding | TensorKind::Output)
 }
 

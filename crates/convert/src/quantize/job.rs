@@ -22,8 +22,9 @@ pub(super) struct Job<'a> {
     /// The importance matrix under these names.
     pub importance: Option<Cow<'a, Importance>>,
     pub plan: Plan,
+    /// Of the output.
+    pub metadata: Metadata,
     recipe: Option<&'static Recipe>,
-    metadata: Metadata,
 }
 
 impl<'a> Job<'a> {
@@ -223,8 +224,8 @@ impl<'a> Job<'a> {
                 .iter()
                 .map(|shard| shard.path().to_owned()),
         );
-        let importance = self.options.importance.as_ref();
-        inputs.extend(importance.map(|importance| importance.path().to_owned()));
+        let importance = self.options.importance.iter();
+        inputs.extend(importance.flat_map(Importance::files).cloned());
         inputs.extend(self.options.inputs.iter().cloned());
         WriteOptions {
             force: self.options.force,

@@ -7,10 +7,9 @@ use std::path::Path;
 use gristmill_quant::F32;
 
 use super::{CHUNK_SIZE, Imatrix, ImatrixEntry};
-use crate::directory::TensorInfo;
 use crate::error::{Error, Result};
-use crate::file::File;
 use crate::metadata::Metadata;
+use crate::model::{Model, TensorView};
 use crate::output::WriteOptions;
 use crate::value::{Array, StringArray};
 use crate::writer::{TensorPlan, Writer};
@@ -25,20 +24,16 @@ const CHUNK_SIZE_KEY: &str = "imatrix.chunk_size";
 /// The tensors of the file that are about one tensor of the model.
 #[derive(Default)]
 struct Parts<'a> {
-    squares: Option<&'a TensorInfo>,
-    plain: Option<&'a TensorInfo>,
-    counts: Option<&'a TensorInfo>,
+    squares: Option<TensorView<'a>>,
+    plain: Option<TensorView<'a>>,
+    counts: Option<TensorView<'a>>,
 }
 
-pub(super) fn read(path: &Path) -> Result<Imatrix> {
-    of_file(&File::open(path)?)
-}
-
-pub(super) fn of_file(file: &File) -> Result<Imatrix> {
+pub(super) fn of_model(file: &Model) -> Result<Imatrix> {
     let mut imatrix = read_metadata(file)?;
     let mut parts: BTreeMap<&str, Parts<'_>> = BTreeMap::new();
-    for tensor in file.tensors() {
-        let name = &*tensor.name;
+    for tensor in file.views() {
+        let name = &*tensor.info.name;
         if let Some(name) = name.strip_suffix(SQUARES) {
             parts.entry(name).or_default().squares = Some(tensor);
         } else if let Some(name) = name.strip_suffix(PLAIN) {
@@ -51,7 +46,7 @@ pub(super) fn of_file(file: &File) -> Result<Imatrix> {
         return Err(not_imatrix(file, "it holds no sums".to_owned()));
     }
     for (name, parts) in parts {
-        let entry = entry(file, &parts).map_err(|reason| Error::BadImatrix {
+        let entry = entry(&parts).map_err(|reason| Error::BadImatrix {
             path: file.path().to_owned(),
             tensor: name.to_owned(),
             reason,
@@ -61,14 +56,14 @@ pub(super) fn of_file(file: &File) -> Result<Imatrix> {
     Ok(imatrix)
 }
 
-fn not_imatrix(file: &File, reason: String) -> Error {
+fn not_imatrix(file: &Model, reason: String) -> Error {
     Error::NotImatrix {
         path: file.path().to_owned(),
         reason,
     }
 }
 
-fn read_metadata(file: &File) -> Result<Imatrix> {
+fn read_metadata(file: &Model) -> Result<Imatrix> {
     let metadata = file.metadata();
     let missing = [DATASETS_KEY, CHUNK_COUNT_KEY, CHUNK_SIZE_KEY]
         .into_iter()
@@ -92,24 +87,25 @@ fn read_metadata(file: &File) -> Result<Imatrix> {
     })
 }
 
-fn entry(file: &File, parts: &Parts<'_>) -> Result<ImatrixEntry, String> {
-    let floats = |tensor: &TensorInfo| {
-        if tensor.ty != F32 {
-            return Err(format!("{} has type {}, not f32", tensor.name, tensor.ty));
+fn entry(parts: &Parts<'_>) -> Result<ImatrixEntry, String> {
+    let floats = |tensor: TensorView<'_>| {
+        let (name, ty) = (&tensor.info.name, tensor.info.ty);
+        if ty != F32 {
+            return Err(format!("{name} has type {ty}, not f32"));
         }
-        let numbers = file.data(tensor).chunks_exact(4);
+        let numbers = tensor.data.chunks_exact(4);
         Ok(numbers
             .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
             .collect::<Vec<f32>>())
     };
-    let needed = |part: Option<&TensorInfo>, suffix: &str| match part {
+    let needed = |part: Option<TensorView<'_>>, suffix: &str| match part {
         Some(tensor) => floats(tensor),
         None => Err(format!("there is no {suffix}")),
     };
     let squares = needed(parts.squares, SQUARES)?;
     let counts = needed(parts.counts, COUNTS)?;
     // Of a matrix, dimensions say how columns and experts divide; the counts have to agree.
-    if let Some(tensor) = parts.squares {
+    if let Some(tensor) = parts.squares.map(|tensor| tensor.info) {
         let n_columns = tensor.dims.first().copied().unwrap_or(0);
         if n_columns.checked_mul(counts.len() as u64) != Some(squares.len() as u64) {
             return Err(format!(

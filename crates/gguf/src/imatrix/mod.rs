@@ -9,12 +9,13 @@ mod legacy;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::hash::hexadecimal;
+use crate::model::Model;
 use crate::output::WriteOptions;
 
 /// Rows of a chunk where nobody says how many: the context in which the reference collects.
@@ -154,17 +155,26 @@ impl ImatrixEntry {
 }
 
 impl Imatrix {
-    /// Reads a file of either form: its first bytes decide, whatever its name.
+    /// Reads a file of either form: its first bytes decide, whatever its name. Any shard of a set opens all of it.
     ///
     /// # Errors
     /// [`Error::NoImatrix`] where there is no file, [`Error::NotImatrix`] for another kind of file, [`Error::BadImatrix`] for
-    /// data that no collector writes, [`Error::Truncated`], and those of [`crate::File::open`].
+    /// data that no collector writes, [`Error::Truncated`], and those of [`Model::open`].
     pub fn open(path: &Path) -> Result<Imatrix> {
-        if has_magic(path)? {
-            container::read(path)
-        } else {
-            legacy::read(path)
+        Imatrix::open_files(path).map(|(imatrix, _)| imatrix)
+    }
+
+    /// Like [`Imatrix::open`], with the files that were read.
+    ///
+    /// # Errors
+    /// Those of [`Imatrix::open`].
+    pub fn open_files(path: &Path) -> Result<(Imatrix, Vec<PathBuf>)> {
+        if !has_magic(path)? {
+            return Ok((legacy::read(path)?, vec![path.to_owned()]));
         }
+        let model = Model::open(path)?;
+        let files = model.shards().iter().map(|shard| shard.path().to_owned());
+        Ok((container::of_model(&model)?, files.collect()))
     }
 
     /// Reads the older form from bytes in memory; `path` is only a name for messages.
@@ -175,12 +185,12 @@ impl Imatrix {
         legacy::parse(bytes, path)
     }
 
-    /// Reads the GGUF form from a file that is open already.
+    /// Reads the GGUF form from a file, or a set of shards, that is open already.
     ///
     /// # Errors
     /// Those of [`Imatrix::open`].
-    pub fn of_file(file: &crate::File) -> Result<Imatrix> {
-        container::of_file(file)
+    pub fn of_model(model: &Model) -> Result<Imatrix> {
+        container::of_model(model)
     }
 
     /// Adds a tensor, or replaces what was known of it.
