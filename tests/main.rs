@@ -29,6 +29,8 @@ mod golden;
 mod harness;
 #[path = "main/hashing.rs"]
 mod hashing;
+#[path = "main/importance.rs"]
+mod importance;
 #[path = "main/inspect.rs"]
 mod inspect;
 #[path = "main/interrupted.rs"]

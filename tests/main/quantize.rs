@@ -85,6 +85,7 @@ fn case_b38_fallbacks_are_told() {
     --- stdout
     wrote b.gguf: Q4_K_S, 7 tensors, 53280 bytes
     --- stderr
+    warning: the output will not load: there is no tensor "blk.0.attn_norm.weight"; 17 more tensors are missing or have another shape
     warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.05 MiB (5.52 bits per weight)
@@ -96,6 +97,7 @@ fn case_b38_fallbacks_are_told() {
     --- stdout
     would write b2.gguf: Q4_K_S, 7 tensors, 53280 bytes
     --- stderr
+    warning: the output will not load: there is no tensor "blk.0.attn_norm.weight"; 17 more tensors are missing or have another shape
     warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q5_K -> q5_1 (rows of 160; the first is blk.0.attn_v.weight), 1 q4_K -> q5_0 (rows of 288; blk.0.ffn_down.weight)
     output.weight [256, 40]: f16 -> q6_K
     output_norm.weight [256, 1]: f32 -> f32
@@ -136,6 +138,7 @@ fn case_b37_importance_is_demanded() {
     --- stdout
     would write b.gguf: Q2_K_S, 7 tensors, 40896 bytes
     --- stderr
+    warning: the output will not load: there is no tensor "blk.0.attn_norm.weight"; 17 more tensors are missing or have another shape
     warning: this quantization requires an importance matrix, for 1 tensor: blk.0.attn_q.weight
     warning: 3 of 7 tensors (51.2 % of the weights) fell back to another type: 2 q2_K -> q4_0 (rows of 160; the first is blk.0.attn_v.weight), 1 q2_K -> q4_0 (rows of 288; blk.0.ffn_down.weight)
     model size: 0.15 MiB (16.05 bits per weight)
@@ -283,7 +286,8 @@ fn case_b39_overrides() {
         "the override `norm=q8_0` finds only tensors whose type never changes",
         "the override `attn_q=q6_K` decides nothing: an earlier one, as `attn_q=f16`, comes first for each of its tensors",
     ];
-    assert_eq!(warnings, &unused);
+    let of_model = "the output will not load: there is no tensor \"blk.0.attn_norm.weight\"; 17 more tensors are missing or have another shape";
+    assert_eq!(warnings, &[&unused[..], &[of_model]].concat());
     place.write("bad.txt", "attn_v=q8_0 attn_q\n");
     assert_snapshot!(place.run("gristmill quantize --tensor-type-file bad.txt a.gguf c.gguf Q4_K_S"), @r#"
     exit: 1
@@ -314,6 +318,7 @@ fn types_for_a_size() {
     would write b.gguf: Q5_0, 7 tensors, 57792 bytes
     --- stderr
     measuring what types cost 6 tensors
+    warning: the output will not load: there is no tensor "blk.0.attn_norm.weight"; 17 more tensors are missing or have another shape
     model size: 0.15 MiB (16.05 bits per weight)
     quant size: 0.05 MiB (5.99 bits per weight)
     types: 1 f32 (0.00 MiB), 3 q5_0 (0.03 MiB), 1 q8_0 (0.01 MiB), 2 q5_K (0.02 MiB)
@@ -329,7 +334,7 @@ fn types_for_a_size() {
     exit: 1
     --- stderr
     error: no choice of types takes at most 9216 bytes for the file: the smallest takes 35840 bytes for the file
-    hint: ask for as much, or more; with importance data for all matrices (`--imatrix`) the smallest takes 33664 bytes for the file
+    hint: ask for as much, or more; with importance data for all matrices but the token embedding (`--imatrix`; `llama-imatrix --process-output` collects that of output.weight), for 32768 bytes for the file or more
     "#);
     assert_snapshot!(place.run("gristmill quantize --target-size 9KiB a.gguf b.gguf Q4_K_M"), @r#"
     exit: 1

@@ -5,6 +5,7 @@
 //! on the number of threads nor on the size of a slab.
 
 mod description;
+mod doubts;
 mod importance;
 mod job;
 mod metadata;
@@ -145,12 +146,12 @@ fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Q
     let (sources, plan) = (&job.sources, &job.plan);
     let mut report = QuantizeReport::new(options, job.recipe_name(), sources, plan)?;
     check(&job, &mut report)?;
-    for warning in report.warnings.iter().chain(&report.fallback_text()) {
-        progress(Event::Warning(warning));
-    }
     let write_options = job.write_options();
     let files = job.files(plan)?;
     outputs::check(&job, &files, &write_options, &mut report)?;
+    for warning in report.warnings.iter().chain(&report.fallback_text()) {
+        progress(Event::Warning(warning));
+    }
     if options.dry_run {
         return Ok(report);
     }
@@ -187,9 +188,12 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
             tensor.name, tensor.ty
         ));
     }
-    report
-        .warnings
-        .extend(overridden::warnings(job.model, options));
+    let contradicted = overridden::warnings(job.model, options);
+    let incomplete = doubts::incomplete(job).filter(|_| contradicted.is_empty());
+    report.warnings.extend(contradicted);
+    report.warnings.extend(incomplete);
+    report.warnings.extend(doubts::without_effect(job));
+    report.warnings.extend(doubts::untrue_entries(job));
     if let Some(importance) = job.importance.as_deref() {
         report
             .warnings

@@ -296,7 +296,7 @@ fn filters_choose_entries_by_parts_of_their_names() {
 fn the_result_tells_of_the_matrix() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let input = folder.path().join("in.gguf");
-    write_query(&input, &values(256));
+    write_query(&input, &values(512));
     let mut imatrix = Imatrix::default();
     let entry = |n| ImatrixEntry::new(vec![1.0; n], vec![1.0], None).expect("it is sound");
     imatrix.insert(QUERY, entry(256));

@@ -61,7 +61,7 @@ pub(crate) fn review(
             ),
             of(
                 "Was an importance matrix used, from which data?",
-                imatrix(metadata),
+                imatrix(subject, metadata),
             ),
             of(
                 "Do hash, licence and source agree with what was published?",
@@ -199,10 +199,20 @@ fn types(subject: &Subject) -> Vec<(TensorType, usize)> {
     types
 }
 
-fn imatrix(metadata: &Metadata) -> (bool, String) {
+fn imatrix(subject: &Subject, metadata: &Metadata) -> (bool, String) {
     let keys = ["quantize.imatrix.file", "quantize.imatrix.dataset"];
+    let is_quantized = subject
+        .tensors()
+        .any(|(_, tensor)| tensor.ty.is_quantized());
     match texts(metadata, &keys) {
-        Some(text) => (true, text),
+        Some(text) if is_quantized => (
+            true,
+            format!("{text}; quantized again without one, a file keeps what it named before"),
+        ),
+        Some(text) => (
+            false,
+            format!("{text}; but no tensor is of a quantized type, so none was weighted by it"),
+        ),
         None => (
             false,
             "the file names none; a tool that leaves no trace may have used one".to_owned(),
