@@ -35,6 +35,9 @@ mod importance;
 mod inspect;
 #[path = "main/interrupted.rs"]
 mod interrupted;
+#[cfg(target_os = "linux")]
+#[path = "main/keys.rs"]
+mod keys;
 #[path = "main/known_holes.rs"]
 mod known_holes;
 #[path = "main/messages.rs"]
