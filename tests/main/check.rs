@@ -41,6 +41,21 @@ fn outcome(shown: &str) -> (&str, &str) {
     (lines[0], lines[lines.len() - 1])
 }
 
+/// Which builds read a type that came late.
+#[test]
+fn a_type_that_older_builds_lack() {
+    let place = Workplace::new();
+    copy(&place, "tiny.gguf", &Change::default());
+    place.run("gristmill quantize tiny.gguf late.gguf Q2_0");
+    assert_snapshot!(place.run("gristmill check late.gguf --quick --no-notes"), @r"
+    exit: 0
+    --- stdout
+    gristmill would load it
+    llama.cpp b11434 would load it: not every older build has the tensor type q2_0
+    late.gguf: 0 errors, 0 warnings, 0 notes
+    ");
+}
+
 #[test]
 fn a_sound_file() {
     let place = Workplace::new();

@@ -33,9 +33,9 @@ pub enum BySize {
 pub enum Readers {
     /// All in use.
     All,
-    /// None that is old.
+    /// gristmill, and the build of llama.cpp that `check` speaks of, but not all older ones.
     Newest,
-    /// Not even the release of llama.cpp that `check` speaks of.
+    /// gristmill alone: not even that build.
     Unreleased,
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use gristmill_quant::Readers;
+
 use super::{QuantizeReport, QuantizedTensor, Target};
 use crate::summary::done;
 
@@ -38,9 +40,13 @@ impl QuantizeReport {
                     .to_owned(),
                 isas => format!("kernels here for: {}", isas.join(", ")),
             };
-            lines.push(format!(
-                "note: {ty} is one of the newest formats, which older programs do not read; {kernels}"
-            ));
+            let readers = match ty.policy().readers {
+                Readers::All | Readers::Newest => {
+                    "read by gristmill and llama.cpp b11434, but not by all older builds"
+                }
+                Readers::Unreleased => "read by gristmill alone",
+            };
+            lines.push(format!("note: {ty} is {readers}; {kernels}"));
         }
         lines.extend(self.quality_line());
         lines

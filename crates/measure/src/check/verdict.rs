@@ -144,8 +144,11 @@ fn llama(subject: &Subject, findings: &Findings, errors: Vec<String>) -> (Loads,
     let mut reasons = errors;
     let refused = engines::REFUSED.iter().filter(|code| findings.has(code));
     reasons.extend(refused.map(|code| code.name.to_owned()));
-    let mut types = subject.tensors().map(|(_, tensor)| tensor.ty);
-    let unreleased = types.find(|ty| ty.policy().readers == Readers::Unreleased);
+    let type_of = |readers| {
+        let mut types = subject.tensors().map(|(_, tensor)| tensor.ty);
+        types.find(|ty| ty.policy().readers == readers)
+    };
+    let unreleased = type_of(Readers::Unreleased);
     reasons.extend(unreleased.map(|ty| format!("it has no tensor type {ty}")));
     let name = subject.architecture();
     let known = name.is_some_and(|name| REFERENCE_ARCHITECTURES.contains(&name));
@@ -173,5 +176,7 @@ fn llama(subject: &Subject, findings: &Findings, errors: Vec<String>) -> (Loads,
             ],
         );
     }
-    (Loads::Yes, reasons)
+    let newest = type_of(Readers::Newest).into_iter();
+    let reasons = newest.map(|ty| format!("not every older build has the tensor type {ty}"));
+    (Loads::Yes, reasons.collect())
 }
