@@ -68,8 +68,15 @@ impl File {
     /// # Errors
     /// Those of [`File::open`].
     pub fn open_stored(path: &Path) -> Result<File> {
+        File::open_held(path).map(|(file, _)| file)
+    }
+
+    /// [`File::open_stored`], and the lock under which it was read: as long as it is held nobody changes the header, so
+    /// that what the mapping shows is what was parsed.
+    pub(crate) fn open_held(path: &Path) -> Result<(File, edit::Settled)> {
         let (region, held) = map(path)?;
-        File::of_region(region, Some(held.id), path, false, &mut Faults::Refuse)
+        let file = File::of_region(region, Some(held.id), path, false, &mut Faults::Refuse)?;
+        Ok((file, held.lock))
     }
 
     /// Reads as much of a file as can be read, and collects what is wrong with it, where [`File::open`] ends at the
@@ -255,7 +262,7 @@ impl File {
 /// A file that is locked against changes of its header.
 struct Held {
     id: Identity,
-    _lock: edit::Settled,
+    lock: edit::Settled,
 }
 
 /// The mapped file, and the lock on it.
@@ -291,7 +298,7 @@ fn map(path: &Path) -> Result<(Mapping, Held)> {
     let region = Mapping::of_file(file.file(), path)?;
     let held = Held {
         id: Identity::of(&about),
-        _lock: file,
+        lock: file,
     };
     Ok((region, held))
 }

@@ -98,5 +98,5 @@ fn a_set_opens_once_the_shard_that_was_being_edited_is_restored() {
     // What cannot be restored is refused.
     cut(&second, start);
     fs::write(&told[0].undo, b"GMILLUND, or so it says").unwrap();
-    assert!(matches!(Model::open(&first), Err(Error::Unrestored { .. })));
+    assert!(matches!(Model::open(&first), Err(Error::HeaderLost { .. })));
 }

@@ -26,13 +26,12 @@ const DANGEROUS: &[(&str, &str)] = &[
     ("tokenizer.ggml.", "says how text becomes tokens"),
 ];
 
-/// What may break by a change; `None` for one that cannot do harm.
-pub(super) fn reason(change: &Change, before: &Metadata) -> Option<String> {
+/// What may break by a change: what the key decides, and what its readers do not take; nothing of one that cannot do harm.
+pub(super) fn reasons(change: &Change, before: &Metadata) -> impl Iterator<Item = String> {
     let keys = [Some(&change.key), change.renamed_from.as_ref()];
-    keys.into_iter()
-        .flatten()
-        .find_map(|key| of_key(key, change, before))
-        .or_else(|| other_type(change))
+    let mut keys = keys.into_iter().flatten();
+    let of_key = keys.find_map(|key| of_key(key, change, before));
+    of_key.into_iter().chain(other_type(change))
 }
 
 fn of_key(key: &str, change: &Change, before: &Metadata) -> Option<String> {
@@ -43,20 +42,18 @@ fn of_key(key: &str, change: &Change, before: &Metadata) -> Option<String> {
     if key == "tokenizer.ggml.pre" && change.before.is_none() {
         return None;
     }
-    let architecture = before.str("general.architecture").ok().flatten();
-    let is_hyperparameter = architecture.is_some_and(|name| {
-        key.strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with('.'))
-    });
-    if is_hyperparameter {
-        return Some(format!("{key:?} is a hyperparameter of the model"));
-    }
     let listed = |(name, _): &&(&str, &str)| match name.strip_suffix('.') {
         Some(_) => key.starts_with(name),
         None => key == *name,
     };
-    let (_, what) = DANGEROUS.iter().find(listed)?;
-    Some(format!("{key:?} {what}"))
+    // An importance matrix has keys of its own, and its name for an architecture.
+    if let Some((_, what)) = DANGEROUS.iter().find(listed) {
+        return Some(format!("{key:?} {what}"));
+    }
+    let architecture = before.str("general.architecture").ok().flatten()?;
+    let rest = key.strip_prefix(architecture)?;
+    let is_hyperparameter = rest.starts_with('.');
+    is_hyperparameter.then(|| format!("{key:?} is a hyperparameter of the model"))
 }
 
 /// Readers ask for a type, and refuse the file where they find another one.

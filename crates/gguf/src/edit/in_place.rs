@@ -46,7 +46,7 @@ pub(super) fn replace_header(
     });
     if let Err(error) = overwritten {
         // Nothing was changed, or it was put back.
-        if !matches!(error, Error::Unrestored { .. }) {
+        if !matches!(error, Error::RestoreFailed { .. }) {
             undo::remove(&undo)?;
         }
         return Err(error);
@@ -120,7 +120,7 @@ fn put(file: &mut File, place: usize, bytes: &[u8]) -> io::Result<()> {
 fn put_back(path: &Path, file: &mut File, old: &[u8], source: io::Error) -> Error {
     match overwrite(file, old, MAGIC.len()..old.len(), &mut || ()) {
         Ok(()) => Error::io(path, "write the header", source),
-        Err(second) => Error::Unrestored {
+        Err(second) => Error::RestoreFailed {
             path: path.to_owned(),
             undo: undo::path_of(path),
             reason: format!("{source}; putting the header back: {second}"),

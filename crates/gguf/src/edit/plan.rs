@@ -6,7 +6,7 @@ use super::backup::Backup;
 use super::draft::{Change, Draft, TWO_EDITS};
 use super::reserve::{RESERVED_KEY, fill, room};
 use super::rewrite::Piece;
-use super::{Edit, danger, digest, in_place, lock, rewrite, undo};
+use super::{Edit, Settled, danger, digest, in_place, lock, rewrite, undo};
 use crate::directory::{align_up, data_offset, written_alignment};
 use crate::error::{Error, Result};
 use crate::file::File;
@@ -52,6 +52,9 @@ pub struct Editor {
     file: File,
     /// The file itself, links followed.
     real: PathBuf,
+    /// Keeps other editors out until the plan is made: a plan of a header that another one changes would undo that
+    /// change. None of bytes in memory.
+    _lock: Option<Settled>,
 }
 
 /// Edits, worked out and checked; nothing is written yet.
@@ -85,14 +88,18 @@ pub struct Outcome {
 }
 
 impl Editor {
-    /// Opens a file of any size, in either byte order, in the time that its metadata takes.
+    /// Opens a file of any size, in either byte order, in the time that its metadata takes. Other editors of the file
+    /// wait until the plan is made.
     ///
     /// # Errors
     /// Those of [`File::open`].
     pub fn open(path: &Path) -> Result<Editor> {
-        let file = File::open_stored(path)?;
-        let real = undo::real_path(path);
-        Ok(Editor { file, real })
+        let (file, lock) = File::open_held(path)?;
+        Ok(Editor {
+            file,
+            real: undo::real_path(path),
+            _lock: Some(lock),
+        })
     }
 
     /// Validates bytes in memory as a file that is to be edited; `path` is only a name for messages, and
@@ -102,8 +109,11 @@ impl Editor {
     /// Those of [`File::from_bytes`].
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Editor> {
         let file = File::from_stored_bytes(bytes, path)?;
-        let real = path.to_owned();
-        Ok(Editor { file, real })
+        Ok(Editor {
+            file,
+            real: path.to_owned(),
+            _lock: None,
+        })
     }
 
     /// The metadata as it is.
@@ -191,8 +201,8 @@ impl Editor {
 
     /// What may break, for each change that can break something.
     fn dangers(&self, changes: &[Change]) -> Vec<String> {
-        let reason = |change| danger::reason(change, self.metadata());
-        changes.iter().filter_map(reason).collect()
+        let reasons = |change| danger::reasons(change, self.metadata());
+        changes.iter().flat_map(reasons).collect()
     }
 
     fn check_danger(&self, dangers: &[String], options: &EditOptions) -> Result<()> {
@@ -450,7 +460,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::ChangedMeanwhile`], [`Error::Busy`], those of [`crate::Writer`] for a rewritten
-    /// file, [`Error::Io`]; the file is as it was then. [`Error::Unrestored`] where writing in place
+    /// file, [`Error::Io`]; the file is as it was then. [`Error::RestoreFailed`] where writing in place
     /// failed and putting the header back failed too; the undo file is there then.
     pub fn apply(&self, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
         match self.way {
@@ -482,7 +492,7 @@ impl Plan {
                 backup: backup.keep(),
             }),
             Err(error) => {
-                if matches!(error, Error::Unrestored { .. } | Error::UndoLeft { .. }) {
+                if matches!(error, Error::RestoreFailed { .. } | Error::UndoLeft { .. }) {
                     // The file is not whole, or another one than before; all the better that there is a copy.
                     let _ = backup.keep();
                 }

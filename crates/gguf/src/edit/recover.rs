@@ -79,15 +79,16 @@ pub(crate) fn open_settled(path: &Path) -> Result<Settled> {
 /// not complete. `None` where there was nothing to settle.
 ///
 /// # Errors
-/// [`Error::Unrestored`] where the undo file is damaged or of another file, or the file cannot be
-/// written; nothing was changed then. [`Error::Busy`] where an edit goes on right now.
+/// [`Error::HeaderLost`], and [`Error::Unrestored`] where the header may be good, for an undo file that is damaged or of
+/// another file; nothing was changed then. [`Error::RestoreFailed`] where the file cannot be written, [`Error::Busy`]
+/// where an edit goes on right now.
 pub fn recover(path: &Path) -> Result<Option<Recovery>> {
     let path = undo::real_path(path);
     let undo = undo::path_of(&path);
     if !undo::exists(&undo) {
         return Ok(None);
     }
-    let refused = |reason: String| Error::Unrestored {
+    let failed = |reason: String| Error::RestoreFailed {
         path: path.clone(),
         undo: undo.clone(),
         reason,
@@ -96,15 +97,23 @@ pub fn recover(path: &Path) -> Result<Option<Recovery>> {
         .read(true)
         .write(true)
         .open(&path)
-        .map_err(|source| refused(format!("the file cannot be written: {source}")))?;
+        .map_err(|source| failed(format!("the file cannot be written: {source}")))?;
     lock::to_write(&file, &path)?;
     // The edit that was going on may have ended, or another process was faster.
     if !undo::exists(&undo) {
         return Ok(None);
     }
+    let is_half = has_mark(&mut file).map_err(|source| failed(source.to_string()))?;
+    let refused = |reason: String| {
+        let (path, undo) = (path.clone(), undo.clone());
+        match is_half {
+            true => Error::HeaderLost { path, undo, reason },
+            false => Error::Unrestored { path, undo, reason },
+        }
+    };
     let found = Undo::read(&undo).map_err(refused)?;
     found.check(&mut file, &path).map_err(refused)?;
-    let state = settle(&mut file, &found).map_err(|source| refused(source.to_string()))?;
+    let state = settle(&mut file, &found).map_err(|source| failed(source.to_string()))?;
     let state = state
         .ok_or_else(|| refused("the header was changed by something else since".to_owned()))?;
     undo::remove(&undo).map_err(|error| refused(error.to_string()))?;
@@ -131,6 +140,14 @@ fn settle(file: &mut File, undo: &Undo) -> io::Result<Option<Recovered>> {
     }
     overwrite(file, old, MARK.len()..old.len(), &mut || ())?;
     Ok(Some(Recovered::Restored))
+}
+
+/// Whether the header of a file is half written.
+fn has_mark(file: &mut File) -> io::Result<bool> {
+    let mut head = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    Read::take(&mut *file, MARK.len() as u64).read_to_end(&mut head)?;
+    Ok(head == MARK)
 }
 
 /// Whether a file starts like one whose header is being overwritten.

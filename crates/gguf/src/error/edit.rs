@@ -11,17 +11,39 @@ macro_rules! edit_errors {
             /// The undo file beside it.
             undo: PathBuf,
         } hint "any command of gristmill puts the header back, for example `gristmill inspect`";
-        /// An edit in place was cut short, or looks so, and the header cannot be put back.
+        /// An edit in place looks cut short, the undo file does not fit, and the header may be good.
         #[error("{}: an edit of this file was cut short and cannot be undone from {}: {reason}", .path.display(), .undo.display())]
         Unrestored {
             /// The file.
             path: PathBuf,
-            /// Where its undo file is, or would be.
+            /// Where its undo file is.
             undo: PathBuf,
             /// Why not.
             reason: String,
         } hint
             "if the model is good as it is, delete the .edit-undo file; otherwise put the right one beside it, or fetch the model again";
+        /// An edit in place was cut short in the midst of the header, and the undo file does not fit.
+        #[error("{}: an edit of this file was cut short in the midst of its header and cannot be undone from {}: {reason}", .path.display(), .undo.display())]
+        HeaderLost {
+            /// The file.
+            path: PathBuf,
+            /// Where its undo file is.
+            undo: PathBuf,
+            /// Why not.
+            reason: String,
+        } hint
+            "only the undo file that the edit wrote can put it right: put that one beside it, or fetch the model again";
+        /// An edit in place was cut short, and the system does not let the file be put right.
+        #[error("{}: an edit of this file was cut short, and it cannot be put right from {}: {reason}", .path.display(), .undo.display())]
+        RestoreFailed {
+            /// The file.
+            path: PathBuf,
+            /// Its undo file.
+            undo: PathBuf,
+            /// What the system says.
+            reason: String,
+        } hint
+            "keep the .edit-undo file; once the file can be written, any command of gristmill puts its header back";
         /// An edit in place was cut short, and the undo file that would put it right is gone.
         #[error("{}: an edit of this file was cut short, and {}, which held its header, is not there", .path.display(), .undo.display())]
         UndoMissing {

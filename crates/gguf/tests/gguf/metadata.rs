@@ -143,6 +143,10 @@ fn getters_say_what_they_expected_and_found() {
         .in_file("m.gguf".as_ref());
     assert_eq!(message(named), "m.gguf: metadata key \"absent\" is missing");
     assert!(metadata.required_str("name").is_ok());
+    assert!(matches!(
+        metadata.required_u64("absent"),
+        Err(Error::MissingKey { .. })
+    ));
 }
 
 #[test]

@@ -35,6 +35,7 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("DangerousEdit", EDITING),
     ("Interrupted", include_str!("../../interrupt.rs")),
     ("ListTooLong", include_str!("../hashing.rs")),
+    ("MissingKey", include_str!("../metadata.rs")),
     ("NotFirstShard", EDITING),
     ("NoImatrix", include_str!("../imatrix.rs")),
     ("NotImatrix", include_str!("../imatrix.rs")),
@@ -47,6 +48,8 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("UndoMissing", EDITS_CUT_SHORT),
     ("UnfinishedEdit", EDITS_CUT_SHORT),
     ("Unrestored", EDITS_CUT_SHORT),
+    ("HeaderLost", EDITS_CUT_SHORT),
+    ("RestoreFailed", EDITS_CUT_SHORT),
     ("WriteProtected", EDITING),
 ];
 

@@ -136,7 +136,12 @@ fn code_of(error: &Error) -> &'static Code {
     use Error::*;
     match error {
         Io { .. } | NotFound { .. } | IsFolder { .. } | NotRegular { .. } => &ABSENT,
-        UnfinishedEdit { .. } | Unrestored { .. } | UndoMissing { .. } | Busy { .. } => &UNFINISHED,
+        UnfinishedEdit { .. }
+        | Unrestored { .. }
+        | HeaderLost { .. }
+        | RestoreFailed { .. }
+        | UndoMissing { .. }
+        | Busy { .. } => &UNFINISHED,
         Empty { .. } | HtmlPage { .. } | LfsPointer { .. } | Compressed { .. } => &NOT_GGUF,
         Legacy { .. } | Safetensors { .. } | PyTorch { .. } | NotGguf { .. } => &NOT_GGUF,
         Version1 { .. } | NewerVersion { .. } | BadVersion { .. } => &VERSION,
