@@ -158,6 +158,13 @@ fn quantize_takes_a_quantized_source_and_a_type_of_embeddings_when_told() {
     assert!(refused.starts_with("exit: 1"), "{refused}");
     let taken = place.run("gristmill quantize --allow-requantize q.gguf s.gguf Q4_1");
     assert!(taken.starts_with("exit: 0"), "{taken}");
+    assert!(taken.contains("errors add up"), "{taken}");
+    // F32 holds what was decoded as it is.
+    let widened = place.run("gristmill quantize --allow-requantize q.gguf s.gguf F32 --force");
+    assert!(
+        widened.contains("what that lost does not come back"),
+        "{widened}"
+    );
 }
 
 #[test]

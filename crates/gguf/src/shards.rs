@@ -188,10 +188,11 @@ fn key(file: &File, key: &str) -> Result<Option<u64>> {
         .map_err(|error| error.in_file(file.path()))
 }
 
-fn required_key(file: &File, key: &str) -> Result<u64> {
-    file.metadata()
-        .required_u64(key)
-        .map_err(|error| error.in_file(file.path()))
+fn required_key(file: &File, name: &'static str) -> Result<u64> {
+    key(file, name)?.ok_or_else(|| Error::ShardKeyMissing {
+        path: file.path().to_owned(),
+        key: name,
+    })
 }
 
 /// The number of a shard by its name, from 1; its metadata must agree.

@@ -31,6 +31,15 @@ macro_rules! shard_errors {
             /// The end its name should have.
             expected: String,
         } hint "give the file back its original name; shards find each other by their names";
+        /// A file that says that it is part of a set, and not which.
+        #[error("{}: metadata key {key:?} is missing", .path.display())]
+        ShardKeyMissing {
+            /// The file.
+            path: PathBuf,
+            /// The key.
+            key: &'static str,
+        } hint
+            "if this is a whole model, `gristmill edit FILE --remove split.count --force`; if it is a shard, fetch it again";
         /// A shard's `split.count` is not that of its set.
         #[error("{}: split.count is {found}, but the set has {expected} shards", .path.display())]
         ShardCount {

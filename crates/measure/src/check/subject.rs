@@ -94,6 +94,12 @@ impl<'a> Subject<'a> {
         self.files[0].survey.file.as_ref().map(File::metadata)
     }
 
+    /// Whether the first file at hand is a later shard, which lacks the metadata of the model.
+    pub(crate) fn is_later_shard(&self) -> bool {
+        let number = self.metadata().map(|metadata| metadata.u64("split.no"));
+        matches!(number, Some(Ok(Some(1..))))
+    }
+
     /// All tensors, file by file.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (&File, &TensorInfo)> {
         self.readable()

@@ -131,6 +131,18 @@ fn hashes_are_compared() {
     assert!(error.hint().is_some());
 }
 
+/// A shard that stands alone lacks what the first one holds, and nothing else.
+#[test]
+fn a_later_shard_alone_is_not_asked_for_the_metadata() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = shards(folder.path(), |_, model| model);
+    let alone = folder.path().join("model-00003-of-00002.gguf");
+    std::fs::copy(folder.path().join("model-00002-of-00002.gguf"), &alone).unwrap();
+    std::fs::remove_file(first).unwrap();
+    let found = codes(&report(&alone));
+    assert_eq!(found, ["shard-mixed", "llama-not-first"]);
+}
+
 /// What happens to the second shard while the first one is read, by the stage of the check.
 fn while_reading(
     stage: &str,

@@ -192,7 +192,7 @@ fn lone() -> Vec<Row> {
         ),
         file("TooManyShards", "70,000 shards", first, wide),
         file(
-            "MissingKey",
+            "ShardKeyMissing",
             "a part without a number",
             first,
             without_number,

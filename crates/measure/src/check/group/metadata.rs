@@ -80,7 +80,7 @@ static RECIPE_DILUTED: Code = Code::note(
 static QUANTIZATION_VERSION: Code = Code::warning(
     "quantization-version",
     "general.quantization_version is missing, or not 2, in a file with quantized tensors",
-    "tools of 2023 made such files: quantize the model again from its original",
+    "blocks of another version mean other numbers: fetch the model again, or quantize it again from its original; if only the value was edited, put 2 back with `gristmill edit`",
 );
 
 fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
@@ -88,7 +88,7 @@ fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
         return Ok(());
     };
     texts(metadata, findings);
-    if !matches!(subject.kind(), Kind::Model | Kind::Vocabulary) {
+    if !matches!(subject.kind(), Kind::Model | Kind::Vocabulary) || subject.is_later_shard() {
         return Ok(());
     }
     match metadata.str("general.architecture") {

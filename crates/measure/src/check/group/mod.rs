@@ -60,7 +60,9 @@ fn without_metadata(subject: &Subject) -> Option<&'static str> {
 /// For groups that look at what a model says.
 fn without_vocabulary(subject: &Subject) -> Option<&'static str> {
     without_metadata(subject).or(match subject.kind() {
-        Kind::Model | Kind::Vocabulary => None,
+        Kind::Model | Kind::Vocabulary => subject
+            .is_later_shard()
+            .then_some("the first shard, which holds the model's metadata, is not with this one"),
         _ => Some("the file is not a model by itself"),
     })
 }

@@ -42,6 +42,7 @@ fn code_of(fault: &Error) -> &'static Code {
         Error::MissingShards { .. } => &MISSING,
         Error::RenamedShard { .. } => &RENAMED,
         Error::InFile { .. } | Error::WrongType { .. } | Error::MissingKey { .. } => &ENTRY,
+        Error::ShardKeyMissing { .. } => &ENTRY,
         Error::TooManyShards { .. } => &ENTRY,
         _ => &MIXED,
     }
