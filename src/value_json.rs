@@ -1,6 +1,6 @@
 //! Metadata values as JSON.
 
-use gristmill_gguf::{Array, Value, escape_invalid};
+use gristmill_gguf::{Array, Value};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Value as Json, json};
 
@@ -51,9 +51,7 @@ impl Serialize for Items<'_> {
             Array::F64(items) => {
                 serializer.collect_seq(items.iter().take(n).map(|&x| Float::Double(x)))
             }
-            Array::String(items) => {
-                serializer.collect_seq(items.iter().take(n).map(escape_invalid))
-            }
+            Array::String(items) => serializer.collect_seq(items.iter().take(n).map(Bytes)),
         }
     }
 }
@@ -75,10 +73,44 @@ impl Serialize for Raw<'_> {
             Value::Bool(value) => value.serialize(serializer),
             Value::F32(value) => Float::Single(*value).serialize(serializer),
             Value::F64(value) => Float::Double(*value).serialize(serializer),
-            Value::String(text) => text.to_str_escaped().serialize(serializer),
+            Value::String(text) => Bytes(text.as_bytes()).serialize(serializer),
             Value::Array(array) => Items(array, usize::MAX).serialize(serializer),
         }
     }
+}
+
+/// A string: text where it is UTF-8. JSON has no other bytes: those become an object, `{"bytes": "c3ff"}`, which no text
+/// looks like.
+struct Bytes<'a>(&'a [u8]);
+
+impl Serialize for Bytes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Ok(text) = std::str::from_utf8(self.0) {
+            return serializer.serialize_str(text);
+        }
+        let hexadecimal: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(BYTES, &hexadecimal)?;
+        map.end()
+    }
+}
+
+/// The name in the object that stands for a string of bytes that are no text.
+const BYTES: &str = "bytes";
+
+/// The bytes that such an object stands for; `None` for any other value, an error for digits that mean no bytes.
+pub fn bytes_of(json: &Json) -> Option<Result<Vec<u8>, String>> {
+    let object = json.as_object().filter(|object| object.len() == 1)?;
+    let digits = object.get(BYTES)?.as_str()?;
+    let wrong = || format!("{json}: bytes are two hexadecimal digits each, as in \"c3ff\"");
+    let byte = |pair: &[u8; 2]| {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        // Two hexadecimal digits are below 256.
+        Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8)
+    };
+    let (pairs, rest) = digits.as_bytes().as_chunks();
+    let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+    Some(bytes.filter(|_| rest.is_empty()).ok_or_else(wrong))
 }
 
 /// JSON has no infinities and no NaN: those become strings, so that they are not lost.

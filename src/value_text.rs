@@ -75,13 +75,11 @@ fn character_start(bytes: &[u8], mut place: usize) -> usize {
 /// A string from a byte on, both ends marked where they are not its own.
 fn show_text_from(text: &Text, start: usize, n_chars: usize) -> String {
     let rest = Text::from_bytes(&text.as_bytes()[start.min(text.len())..]);
-    let shown = match rest.to_str_escaped().char_indices().nth(n_chars) {
-        Some((end, _)) => format!("{}…", quoted(&rest.to_str_escaped()[..end])),
-        None => quoted(&rest.to_str_escaped()).into_owned(),
-    };
+    let (shown, is_whole) = start_of(&rest, n_chars);
+    let tail = if is_whole { "" } else { "…" };
     let lead = if start > 0 { "…" } else { "" };
     format!(
-        "\"{lead}{}\" (from byte {start} of {})",
+        "\"{lead}{}{tail}\" (from byte {start} of {})",
         printable(&shown),
         text.len()
     )
@@ -96,21 +94,36 @@ fn quoted(text: &str) -> Cow<'_, str> {
 }
 
 fn show_text(text: &Text, n_chars: usize) -> String {
+    let (shown, is_whole) = start_of(text, n_chars);
+    match is_whole {
+        true => format!("\"{}\"", printable(&shown)),
+        false => format!("\"{}…\" ({} bytes)", printable(&shown), text.len()),
+    }
+}
+
+/// The first characters of a text, and whether they are all. A byte that is no text takes the place of one, as `\xNN`, and
+/// the backslash of a text that looks like that is doubled.
+fn start_of(text: &Text, n_chars: usize) -> (String, bool) {
+    let (mut shown, mut n_left) = (String::new(), n_chars);
     // A character has at most four bytes: the start that can be shown, and one more character, lies in these.
     let n_bytes = n_chars.saturating_add(1).saturating_mul(4);
     let start = &text.as_bytes()[..n_bytes.min(text.len())];
-    // Quotes and backslashes first, so that those of our own escapes stay.
-    let chunks = start.utf8_chunks().flat_map(|chunk| {
-        let invalid = escape_invalid(chunk.invalid()).into_owned();
-        [quoted(chunk.valid()).into_owned(), invalid]
-    });
-    let whole: String = chunks.collect();
-    let n_shown = escape_invalid(start).chars().count();
-    if n_shown <= n_chars {
-        return format!("\"{}\"", printable(&whole));
+    for chunk in start.utf8_chunks() {
+        let valid = chunk.valid();
+        let end = valid.char_indices().nth(n_left).map(|(end, _)| end);
+        shown += &quoted(&valid[..end.unwrap_or(valid.len())]);
+        if end.is_some() {
+            return (shown, false);
+        }
+        n_left -= valid.chars().count();
+        let invalid = &chunk.invalid()[..n_left.min(chunk.invalid().len())];
+        shown += &escape_invalid(invalid);
+        n_left -= invalid.len();
+        if invalid.len() < chunk.invalid().len() {
+            return (shown, false);
+        }
     }
-    let shown: String = escape_invalid(start).chars().take(n_chars).collect();
-    format!("\"{}…\" ({} bytes)", printable(&quoted(&shown)), text.len())
+    (shown, true)
 }
 
 fn show_array(array: &Array, extent: Extent) -> String {
@@ -171,6 +184,8 @@ mod tests {
         assert_eq!(show("a\"b".into()), "\"a\\\"b\"");
         // A byte that is no text, and text that looks like one.
         assert_eq!(show("\\xff".into()), "\"\\\\xff\"");
+        let bytes = Value::String(Text::from_bytes(b"\\xff\xff\xff"));
+        assert_eq!(show(bytes), "\"\\\\xff\\xff…\" (6 bytes)");
         assert_eq!(show(f64::MAX.into()), "1.7976931348623157e308");
         assert_eq!(show(1e-6f32.into()), "0.000001");
         assert_eq!(show((-0f32).into()), "-0");

@@ -330,7 +330,7 @@ fn b13_text_is_shown_safely_and_given_exactly() {
     assert_snapshot!(place.run("gristmill inspect text.gguf --get tokenizer.ggml.tokens"), @r#"
     exit: 0
     --- stdout
-    ["\\xa1","a"]
+    [{"bytes":"a1"},"a"]
     "#);
     let get = |key: &str| {
         let mut command = place.command("gristmill");

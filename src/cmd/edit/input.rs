@@ -36,10 +36,19 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The text of a file, byte for byte.
+pub fn read_utf8(path: &Path) -> anyhow::Result<String> {
+    String::from_utf8(read(path)?).map_err(|error| {
+        let (path, place) = (path.display(), error.utf8_error().valid_up_to());
+        anyhow!("{path}: is no UTF-8 text from byte {place} on").context(Hint::new(
+            "strings of a GGUF file are UTF-8; save the text as that",
+        ))
+    })
+}
+
 /// The text of a file.
 pub fn read_text(path: &Path) -> anyhow::Result<String> {
-    let text = String::from_utf8(read(path)?);
-    let text = text.map_err(|_| anyhow!("{}: is no UTF-8 text", path.display()))?;
+    let text = read_utf8(path)?;
     // Some editors put a mark in front; it is no part of the text.
     Ok(match text.strip_prefix('\u{feff}') {
         Some(rest) => rest.to_owned(),

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::value::TYPES;
+use crate::value_json::bytes_of;
 use gristmill_gguf::edit::{integer_range, value_of, value_type_of};
-use gristmill_gguf::{Array, KnownType, Value, ValueType};
+use gristmill_gguf::{Array, KnownType, Text, Value, ValueType};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value as Json, json};
 
@@ -13,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 /// `{"type": "UINT32", "value": 5}`, or `{"type": "ARRAY", "element_type": "STRING", "value": […]}`; the arrays that
 /// `inspect --json --full` prints are understood too.
 pub fn value(json: &Json, known: Option<KnownType>) -> Result<Value, String> {
-    if let Json::Object(object) = json {
+    if let Some(object) = json.as_object().filter(|_| !is_string(json)) {
         let Some(value) = object.get("value") else {
             return Err(match object.contains_key("preview") {
                 true => "a \"preview\" is not the whole array; `inspect --json --full` prints it"
@@ -54,7 +55,7 @@ const NESTED: &str = "arrays of arrays cannot be set: no reader takes them";
 /// Of a new key: what JSON says without doubt. A number may have any of ten types.
 fn new_value(json: &Json) -> Result<Value, String> {
     let example = match json {
-        Json::String(_) => return scalar(json, ValueType::String),
+        _ if is_string(json) => return scalar(json, ValueType::String),
         Json::Bool(_) => return scalar(json, ValueType::Bool),
         Json::Array(items) => match element_type(items)? {
             ty @ (ValueType::String | ValueType::Bool) if !items.is_empty() => {
@@ -89,7 +90,7 @@ pub fn element_type(items: &[Json]) -> Result<ValueType, String> {
         ValueType::I64,
     ];
     match items {
-        _ if all(Json::is_string) => Ok(ValueType::String),
+        _ if all(is_string) => Ok(ValueType::String),
         _ if all(Json::is_boolean) => Ok(ValueType::Bool),
         _ if all(|item| item.is_u64() || item.is_i64()) => {
             let found = integers.into_iter().find(|&ty| fits(ty));
@@ -104,7 +105,15 @@ pub fn element_type(items: &[Json]) -> Result<ValueType, String> {
     }
 }
 
+/// Whether it means a string: text, or bytes that are none.
+fn is_string(json: &Json) -> bool {
+    json.is_string() || bytes_of(json).is_some()
+}
+
 fn scalar(json: &Json, ty: ValueType) -> Result<Value, String> {
+    if let (Some(bytes), ValueType::String) = (bytes_of(json), ty) {
+        return Ok(Text::from_bytes(bytes?).into());
+    }
     match (json, ty) {
         (Json::String(text), ValueType::String) => Ok(text.as_str().into()),
         (Json::Bool(value), ValueType::Bool) => Ok((*value).into()),
@@ -273,6 +282,16 @@ mod tests {
             r#"{"type": "ARRAY", "value": {"element_type": 1, "element_type_name": "INT8", "items": [-1, 2]}}"#,
         ] {
             assert_eq!(of(array, None), Ok(vec![-1i8, 2].into()), "{array}");
+        }
+        let bytes: Value = Text::from_bytes([0xc3, 0xff]).into();
+        for json in [
+            r#"{"bytes": "c3FF"}"#,
+            r#"{"type": "STRING", "value": {"bytes": "c3ff"}}"#,
+        ] {
+            assert_eq!(of(json, None), Ok(bytes.clone()), "{json}");
+        }
+        for json in [r#"{"bytes": "c3f"}"#, r#"{"bytes": "zz"}"#] {
+            assert!(of(json, None).is_err(), "{json}");
         }
         assert!(of(r#"{"type": "u8"}"#, None).is_err());
         for (wrong, says) in [

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
+use gristmill_gguf::Value;
 use gristmill_gguf::edit::Edit;
-use gristmill_gguf::{Text, Value};
 use serde_json::Value as Json;
 
-use super::input::{read, read_text};
+use super::input::{read_text, read_utf8};
 use super::template::TemplateFlags;
 use super::value::Target;
 use super::{json, tokens};
@@ -173,7 +173,7 @@ impl Request {
         for argument in &self.set_file {
             let (key, path) = split(argument, SET_FILE)?;
             target.key(key).warn_of_near();
-            edits.push(set(key, Text::from_bytes(read(Path::new(path))?)));
+            edits.push(set(key, read_utf8(Path::new(path))?));
         }
         for argument in &self.add {
             let (key, text) = split(argument, ADD)?;
