@@ -11,6 +11,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::display::printable;
+use crate::stdout;
 
 /// A remedy, attached to an error by `error.context(Hint::new("…"))`.
 #[derive(Debug)]
@@ -73,10 +74,9 @@ pub fn print(error: &anyhow::Error) {
             causes.push(cause);
         }
     }
-    if error.is::<io::Error>() && error.chain().count() == 1 {
-        // Errors of files come with the file's name; what comes without one is standard output.
-        causes.insert(0, "standard output cannot be written".into());
-        hint = Some("free some space where it leads to, or send it elsewhere".into());
+    if stdout::has_failed() {
+        let of_output = "free some space where standard output leads to, or send it elsewhere";
+        hint.get_or_insert_with(|| of_output.into());
     }
     say!("error: {}", causes.join(": "));
     if let Some(hint) = hint {
@@ -246,7 +246,7 @@ fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
 }
 
 /// Whether the reader of our output has gone.
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind = |cause: &(dyn std::error::Error + 'static)| {
         let of_json = || cause.downcast_ref::<serde_json::Error>()?.io_error_kind();
         let own = cause.downcast_ref::<io::Error>().map(io::Error::kind);

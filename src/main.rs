@@ -18,6 +18,7 @@ mod numbers;
 mod progress;
 mod reference_flags;
 mod sizes;
+mod stdout;
 mod value_json;
 mod value_text;
 mod version;
@@ -167,6 +168,6 @@ fn usage(error: clap::Error, code: u8) -> ExitCode {
     match (use_stderr, printed) {
         (true, _) => ExitCode::from(code),
         (false, Ok(())) => ExitCode::SUCCESS,
-        (false, Err(failure)) => failure::report(&failure.into()),
+        (false, Err(failure)) => failure::report(&stdout::failed(failure).into()),
     }
 }

@@ -338,6 +338,34 @@ fn panicking_output(source: &Source) -> Vec<String> {
         .collect()
 }
 
+/// Uses of standard output beside the module that keeps the exit code where the reader has gone.
+fn direct_output(source: &Source) -> Vec<String> {
+    if !source.path.starts_with("src/") || source.path == "src/stdout.rs" {
+        return Vec::new();
+    }
+    let found = source.words("stdout").into_iter();
+    found
+        .filter(|at| {
+            source.code[..*at].ends_with("io::") || source.code[*at..].starts_with("stdout()")
+        })
+        .map(|at| {
+            format!(
+                "{}:{}: use `stdout::lock()`, or `stdout::stream()` for text without end",
+                source.path,
+                source.line(at)
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn standard_output_has_one_way() {
+    check(direct_output);
+    let path = "src/cmd/check.rs";
+    planted(direct_output, path, "let out = io::stdout().lock();", 1);
+    planted(direct_output, path, "let out = stdout::lock();", 0);
+}
+
 #[test]
 fn no_output_panics() {
     check(panicking_output);

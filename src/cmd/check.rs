@@ -82,7 +82,7 @@ impl Run for Check {
         };
         let report = check(&self.model, &options)?;
         bar.clear();
-        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut out = io::BufWriter::new(crate::stdout::lock());
         if self.json {
             let document = text::document(&self.model, &report, !self.no_notes);
             serde_json::to_writer_pretty(&mut out, &document)?;

@@ -10,6 +10,7 @@ use super::{Invocation, Run};
 use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
 use crate::sizes;
+use crate::stdout;
 
 /// Arguments of `convert`.
 #[derive(clap::Args)]
@@ -108,7 +109,7 @@ impl Run for Convert {
 }
 
 fn print_supported_models() -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout::lock();
     for architecture in gristmill_model::ARCHITECTURES {
         let classes: Vec<&str> = architecture
             .classes
@@ -123,9 +124,9 @@ fn print_supported_models() -> anyhow::Result<()> {
 /// What was read on standard error, what was written on standard output.
 fn print_report(report: &ConvertReport) -> anyhow::Result<()> {
     report.lines().iter().for_each(|line| say!("{line}"));
-    let mut out = std::io::stdout().lock();
-    for line in report.outputs() {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    let lines = report.outputs();
+    let paths = report.files.iter().map(|(path, ..)| path.as_path());
+    stdout::tell(stdout::written(paths, report.dry_run), |out| {
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    })
 }

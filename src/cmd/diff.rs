@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use gristmill_gguf::{
-    ArrayDiff, DataDiff, Diff as Difference, DiffOptions, EntryChange, OrderDiff, Shape,
+    ArrayDiff, DataDiff, Diff as Difference, DiffOptions, EntryChange, Number, OrderDiff, Shape,
     TensorChange, Value, ValueChange, ValueDiff, diff,
 };
 
@@ -75,20 +75,19 @@ impl Run for Diff {
         };
         let printed = show(&found, options.metadata_only, self.json);
         let code = match printed {
-            // A reader who has gone is no trouble; and what was found is found all the same.
-            Err(error) if !failure::is_broken_pipe(&error) => {
+            Err(error) => {
                 failure::print(&error);
                 EXIT_TROUBLE
             }
-            _ if found.is_equal() => return Ok(()),
-            _ => EXIT_DIFFERENT,
+            Ok(()) if found.is_equal() => return Ok(()),
+            Ok(()) => EXIT_DIFFERENT,
         };
         Err(Exit(code).into())
     }
 }
 
 fn show(found: &Difference, metadata_only: bool, as_json: bool) -> anyhow::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(1 << 16, crate::stdout::lock());
     if as_json {
         json::write(found, &mut out)?;
     } else {
@@ -221,7 +220,15 @@ fn of_tensor(a: &Shape, b: &Shape, data: Option<&DataDiff>) -> String {
 
 fn of_value(change: &ValueChange) -> String {
     let ValueChange { place, a, b, .. } = change;
-    format!("at {place:?}: {} -> {}", number(*a), number(*b))
+    format!("at {place:?}: {} -> {}", either(*a), either(*b))
+}
+
+/// A number of either kind.
+fn either(value: Number) -> String {
+    match value {
+        Number::Float(value) => number(value),
+        Number::Integer(value) => value.to_string(),
+    }
 }
 
 /// A number with no more digits than it has: most are f32.

@@ -124,15 +124,7 @@ impl Run for Edit {
             reserve: self.reserve,
             hashes: (hash_before, hash_after),
         };
-        report.print(self.json).map_err(|error| match &outcome {
-            Some(outcome) => {
-                let path = outcome.path.display();
-                error.context(format!(
-                    "{path}: the edit is made, but standard output cannot be written"
-                ))
-            }
-            None => error,
-        })
+        report.print(self.json)
     }
 }
 

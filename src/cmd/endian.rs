@@ -8,6 +8,7 @@ use gristmill_gguf::{Endian as Order, EndianOptions, convert_endian};
 use super::{Invocation, Run};
 use crate::display;
 use crate::progress::ByteBar;
+use crate::stdout;
 
 /// Arguments of `endian`.
 #[derive(clap::Args)]
@@ -49,15 +50,17 @@ impl Run for Endian {
         };
         let report = ByteBar::during(|progress| convert_endian(&options, progress))?;
         let done = display::done(report.dry_run);
-        writeln!(
-            std::io::stdout().lock(),
-            "{done} {}: {}-endian, {} entries, {}, {} bytes",
-            report.path.display(),
-            options.to.name(),
-            report.n_entries,
-            crate::display::counted(report.n_tensors, "tensor"),
-            report.bytes
-        )?;
-        Ok(())
+        let path = report.path.display();
+        let written = stdout::written([&*report.path], report.dry_run);
+        stdout::tell(written, |out| {
+            writeln!(
+                out,
+                "{done} {path}: {}-endian, {} entries, {}, {} bytes",
+                options.to.name(),
+                report.n_entries,
+                crate::display::counted(report.n_tensors, "tensor"),
+                report.bytes
+            )
+        })
     }
 }

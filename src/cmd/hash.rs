@@ -79,7 +79,7 @@ impl Run for Hash {
         };
         let options = self.options(manifest.as_ref(), as_reference)?;
         let report = ByteBar::during(|progress| hash(&options, progress))?;
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::stdout::lock();
         if self.json && manifest.is_none() {
             writeln!(out, "{:#}", to_json(&report))?;
             return Ok(());
@@ -238,14 +238,23 @@ fn print(lines: &[Line], out: &mut impl Write) -> anyhow::Result<()> {
 fn print_files(report: &HashReport, out: &mut impl Write) -> anyhow::Result<()> {
     for file in &report.files {
         let Some(hash) = &file.sha256 else { continue };
-        let name = file.path.to_string_lossy();
-        // As sha256sum does, which reads it back.
-        if name.contains(['\\', '\n', '\r']) {
-            let name = name.replace('\\', "\\\\").replace('\n', "\\n");
-            writeln!(out, "\\{hash}  {}", name.replace('\r', "\\r"))?;
-        } else {
-            writeln!(out, "{hash}  {name}")?;
+        // As sha256sum does, which reads it back: the very bytes of the name, with a mark in front where any is escaped.
+        let mut line = format!("{hash}  ").into_bytes();
+        let n_plain = line.len();
+        let name = file.path.as_os_str().as_encoded_bytes();
+        for &byte in name {
+            match byte {
+                b'\\' => line.extend(br"\\"),
+                b'\n' => line.extend(br"\n"),
+                b'\r' => line.extend(br"\r"),
+                byte => line.push(byte),
+            }
         }
+        if line.len() > n_plain + name.len() {
+            line.insert(0, b'\\');
+        }
+        line.push(b'\n');
+        out.write_all(&line)?;
     }
     Ok(())
 }
@@ -256,7 +265,7 @@ const EXIT_UNKNOWN_HASH: u8 = 4;
 const EXIT_NOT_LISTED: u8 = 3;
 
 fn reference_manifest(path: &Path) -> anyhow::Result<Manifest> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::stdout::lock();
     let manifest = match Manifest::read_text(path) {
         Ok(text) => Manifest::parse(&text),
         Err(_) => {

@@ -4,14 +4,17 @@ mod json;
 mod markdown;
 mod text;
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 
+use clap::Args as _;
+use clap::error::ErrorKind;
 use gristmill_gguf::edit::RESERVED_KEY;
 use gristmill_gguf::{File, Model, Value, same_file};
 
 use super::{Invocation, Run};
 use crate::failure::Hint;
 use crate::model_path::ModelPath;
+use crate::stdout;
 use crate::value_json::Raw;
 use crate::value_text;
 
@@ -36,13 +39,13 @@ pub struct Inspect {
     #[arg(long, group = "form", conflicts_with = "json")]
     markdown: bool,
     /// Print the value of one key and nothing else: a string as it stands in the file, an array as JSON
-    #[arg(long, value_name = "KEY", group = "form")]
+    #[arg(long, value_name = "KEY", group = "form", conflicts_with_all = LISTS)]
     get: Option<String>,
     /// Print where the tensor data begins, in bytes from the start of the file, and nothing else
-    #[arg(long, group = "form", conflicts_with = "json")]
+    #[arg(long, group = "form", conflicts_with = "json", conflicts_with_all = LISTS)]
     data_offset: bool,
     /// Print the alignment of the tensor data and nothing else
-    #[arg(long, group = "form", conflicts_with = "json")]
+    #[arg(long, group = "form", conflicts_with = "json", conflicts_with_all = LISTS)]
     data_alignment: bool,
     /// Cut nothing: all entries, all tensors, whole strings, all elements of arrays
     #[arg(long, alias = "json-array", conflicts_with_all = ["metadata_limit", "tensor_limit", "preview"])]
@@ -53,13 +56,26 @@ pub struct Inspect {
     /// Tensors to list, 0 for all [default: 50 with --json and --markdown, else all]
     #[arg(long, value_name = "N")]
     tensor_limit: Option<usize>,
-    /// Elements of an array to show
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    preview: usize,
+    /// Elements of an array to show [default: 12]
+    #[arg(long, value_name = "N")]
+    preview: Option<usize>,
     /// As --metadata --tensors
     #[arg(long, short)]
     verbose: bool,
 }
+
+/// Flags that say what lists hold; they mean nothing where one value is printed.
+const LISTS: [&str; 6] = [
+    "metadata",
+    "tensors",
+    "verbose",
+    "metadata_limit",
+    "tensor_limit",
+    "preview",
+];
+
+/// Elements of an array where no number is given.
+const PREVIEW: usize = 12;
 
 /// Entries and tensors in JSON and Markdown where no limit is given.
 const DOCUMENT_LIMIT: usize = 50;
@@ -83,6 +99,7 @@ impl Run for Inspect {
         gristmill inspect model.gguf --markdown --tensor-limit 0";
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        self.check_usage()?;
         let (model, missing) = Model::open_present(self.model.path())?;
         if let Some(missing) = missing {
             say!("warning: {missing}; what is there is shown");
@@ -92,7 +109,7 @@ impl Run for Inspect {
         let shards = model.shards();
         let file = shards.iter().find(named).unwrap_or(&shards[0]);
         let extent = self.extent(&model);
-        let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        let mut out = io::BufWriter::with_capacity(1 << 16, stdout::lock());
         if let Some(key) = &self.get {
             get(&model, key, self.json, &mut out)?;
         } else if self.data_offset {
@@ -118,6 +135,36 @@ impl Run for Inspect {
 }
 
 impl Inspect {
+    /// Refuses limits of lists that are not printed.
+    fn check_usage(&self) -> anyhow::Result<()> {
+        let lists_all = self.verbose || self.json || self.markdown;
+        for (is_listed, limit, flag, list) in [
+            (
+                self.metadata,
+                self.metadata_limit,
+                "--metadata-limit",
+                "--metadata",
+            ),
+            (
+                self.tensors,
+                self.tensor_limit,
+                "--tensor-limit",
+                "--tensors",
+            ),
+        ] {
+            let is_left_out = self.no_tensors && list == "--tensors";
+            if limit.is_some() && (is_left_out || !is_listed && !lists_all) {
+                let mut parser = Inspect::augment_args(clap::Command::new("gristmill inspect"));
+                let message = match is_left_out {
+                    true => format!("{flag} is of a list that --no-tensors leaves out"),
+                    false => format!("{flag} is of a list: give {list}, --json or --markdown too"),
+                };
+                return Err(parser.error(ErrorKind::ArgumentConflict, message).into());
+            }
+        }
+        Ok(())
+    }
+
     fn extent(&self, model: &Model) -> Extent {
         let document = self.json || self.markdown;
         let default = if document && !self.full {
@@ -143,7 +190,7 @@ impl Inspect {
                     n_chars: usize::MAX,
                 },
                 false => value_text::Extent {
-                    n_items: self.preview,
+                    n_items: self.preview.unwrap_or(PREVIEW),
                     n_chars: value_text::CHARS,
                 },
             },
@@ -158,7 +205,7 @@ fn get(model: &Model, key: &str, as_json: bool, out: &mut impl Write) -> anyhow:
         return Err(unknown_key(model, key));
     };
     match found.as_text().filter(|_| !as_json) {
-        Some(text) if io::stdout().is_terminal() => {
+        Some(text) if stdout::is_terminal() => {
             for line in text.to_str_escaped().split('\n') {
                 writeln!(out, "{}", crate::display::printable(line))?;
             }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 
 use super::{COMMANDS, Invocation, Run};
 use crate::failure::Hint;
+use crate::stdout;
 
 /// Arguments of `links`.
 #[derive(clap::Args)]
@@ -57,20 +58,18 @@ impl Run for Links {
                 )),
             );
         }
-        let mut out = std::io::stdout().lock();
-        for link in links {
-            if is_ours(&link) {
-                writeln!(out, "{} -> {}", link.display(), binary.display())?;
-                continue;
-            }
+        for link in links.iter().filter(|link| !is_ours(link)) {
             if link.symlink_metadata().is_ok() {
-                std::fs::remove_file(&link)
+                std::fs::remove_file(link)
                     .with_context(|| format!("{}: cannot replace it", link.display()))?;
             }
-            symlink(&binary, &link)
+            symlink(&binary, link)
                 .with_context(|| format!("{}: cannot make the link", link.display()))?;
-            writeln!(out, "{} -> {}", link.display(), binary.display())?;
         }
-        Ok(())
+        let made = format!("{}: the links are made", self.dir.display());
+        stdout::tell(Some(made), |out| {
+            let (mut links, binary) = (links.iter(), binary.display());
+            links.try_for_each(|link| writeln!(out, "{} -> {binary}", link.display()))
+        })
     }
 }

@@ -12,6 +12,7 @@ use crate::gpu::GpuFlags;
 use crate::memory;
 use crate::model_path::ModelPath;
 use crate::numbers::{self, Threads};
+use crate::stdout;
 
 /// Arguments of `logits`.
 #[derive(clap::Args)]
@@ -89,11 +90,12 @@ impl Run for Logits {
         output.commit()?;
         let shown = self.output.display();
         let size = std::fs::metadata(&self.output)?.len();
-        writeln!(
-            std::io::stdout().lock(),
-            "wrote {shown}: {n_rows} x {n_columns} logits, {size} bytes"
-        )?;
-        Ok(())
+        stdout::tell(Some(format!("{shown}: is written")), |out| {
+            writeln!(
+                out,
+                "wrote {shown}: {n_rows} x {n_columns} logits, {size} bytes"
+            )
+        })
     }
 }
 

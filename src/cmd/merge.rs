@@ -9,6 +9,7 @@ use gristmill_gguf::{MergeOptions, MergeReport, ShardName, merge};
 use super::{Invocation, Run};
 use crate::display::{self, counted};
 use crate::progress::ByteBar;
+use crate::stdout;
 
 /// Arguments of `merge`.
 #[derive(clap::Args)]
@@ -85,19 +86,22 @@ fn output_of_set(shard: &Path, output: &Path) -> Option<PathBuf> {
 pub fn run(options: &MergeOptions) -> anyhow::Result<()> {
     let report = ByteBar::during(|progress| merge(options, progress))?;
     let done = display::done(report.dry_run);
-    writeln!(
-        std::io::stdout().lock(),
-        "{done} {}: {} of {} files, {} bytes",
-        report.path.display(),
-        counted(report.n_tensors, "tensor"),
-        report.shards.len(),
-        report.bytes
-    )?;
+    let path = report.path.display();
+    let written = stdout::written([&*report.path], report.dry_run);
+    let told = stdout::tell(written, |out| {
+        writeln!(
+            out,
+            "{done} {path}: {} of {} files, {} bytes",
+            counted(report.n_tensors, "tensor"),
+            report.shards.len(),
+            report.bytes
+        )
+    });
     if options.delete_shards && !report.dry_run {
         say!("deleted the {} files of the set", report.shards.len());
         say_kept(&report);
     }
-    Ok(())
+    told
 }
 
 /// Names in one line.

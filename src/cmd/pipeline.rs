@@ -8,6 +8,7 @@ use gristmill_pipeline::{PipelineEvent, PipelineOptions, run};
 use super::{Invocation, Run};
 use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
+use crate::stdout;
 
 /// Arguments of `pipeline`.
 #[derive(clap::Args)]
@@ -67,19 +68,14 @@ impl Run for Pipeline {
         })?;
         drop(log);
         let manifest = &report.manifest;
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", report.speed)?;
-        writeln!(
-            out,
-            "{} ({} bytes)",
-            manifest.bf16_file, manifest.bf16_bytes
-        )?;
-        writeln!(
-            out,
-            "{} ({} bytes)",
-            manifest.quant_file, manifest.quant_bytes
-        )?;
-        writeln!(out, "{}", report.reports.join("manifest.json").display())?;
-        Ok(())
+        let done = format!("{}: models and reports are written", manifest.quant_file);
+        stdout::tell(Some(done), |out| {
+            writeln!(out, "{}", report.speed)?;
+            let (file, bytes) = (&manifest.bf16_file, manifest.bf16_bytes);
+            writeln!(out, "{file} ({bytes} bytes)")?;
+            let (file, bytes) = (&manifest.quant_file, manifest.quant_bytes);
+            writeln!(out, "{file} ({bytes} bytes)")?;
+            writeln!(out, "{}", report.reports.join("manifest.json").display())
+        })
     }
 }

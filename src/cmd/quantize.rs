@@ -23,6 +23,7 @@ use crate::interrupt;
 use crate::numbers;
 use crate::progress::ProgressLog;
 use crate::sizes;
+use crate::stdout;
 use words::Words;
 
 /// Arguments of `quantize`.
@@ -152,15 +153,16 @@ impl Run for Quantize {
         }
         self.show(&report);
         say!("time: {:.2} s", start.elapsed().as_secs_f64());
-        let mut out = std::io::stdout().lock();
-        if self.json {
-            writeln!(out, "{:#}", json::of(&report))?;
-        } else {
-            for line in report.outputs() {
-                writeln!(out, "{line}")?;
+        let paths = report.files.iter().map(|(path, ..)| path.as_path());
+        stdout::tell(stdout::written(paths, report.dry_run), |out| {
+            match self.json {
+                true => writeln!(out, "{:#}", json::of(&report)),
+                false => {
+                    let lines = report.outputs();
+                    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+                }
             }
-        }
-        Ok(())
+        })
     }
 }
 

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use clap::Args as _;
+use clap::error::ErrorKind;
 use gristmill_gguf::{
     MergeOptions, ShardLimits, SplitFile, SplitOptions, SplitReport, merge, shard_prefix, split,
 };
@@ -12,6 +14,7 @@ use crate::display::{self, counted};
 use crate::failure::Hint;
 use crate::progress::ByteBar;
 use crate::sizes;
+use crate::stdout;
 
 /// Arguments of `split`.
 #[derive(clap::Args)]
@@ -59,6 +62,7 @@ impl Run for Split {
 
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
         if self.merge {
+            self.check_merge(invocation)?;
             return self.run_merge(invocation);
         }
         let as_reference = invocation.reference.is_some();
@@ -96,6 +100,24 @@ impl Run for Split {
 }
 
 impl Split {
+    /// Of a merge nothing is divided. The reference takes such flags all the same.
+    fn check_merge(&self, invocation: &Invocation) -> anyhow::Result<()> {
+        let flags = [
+            ("--split-max-tensors", self.split_max_tensors.is_some()),
+            ("--split-max-size", self.split_max_size.is_some()),
+            ("--no-tensor-first-split", self.no_tensor_first_split),
+        ];
+        for (flag, _) in flags.into_iter().filter(|(_, is_given)| *is_given) {
+            if invocation.reference.is_none() {
+                let mut parser = Split::augment_args(clap::Command::new("gristmill split"));
+                let message = format!("{flag} says how to split, and --merge splits nothing");
+                return Err(parser.error(ErrorKind::ArgumentConflict, message).into());
+            }
+            say!("note: {flag} says how to split, and has no effect with --merge");
+        }
+        Ok(())
+    }
+
     fn run_merge(self, invocation: &Invocation) -> anyhow::Result<()> {
         let options = MergeOptions {
             input: self.input,
@@ -141,51 +163,55 @@ fn prefix_is_folder(prefix: &Path) -> anyhow::Error {
     )
 }
 
+fn written(report: &SplitReport) -> Option<String> {
+    let paths = report.files.iter().map(|file| file.path.as_path());
+    stdout::written(paths, report.dry_run)
+}
+
 fn print(report: &SplitReport) -> anyhow::Result<()> {
     let done = display::done(report.dry_run);
-    let mut out = std::io::stdout().lock();
-    for file in &report.files {
-        let SplitFile {
-            path,
-            n_tensors,
-            bytes,
-            ..
-        } = file;
-        writeln!(
-            out,
-            "{done} {}: {}, {bytes} bytes",
-            path.display(),
-            counted(*n_tensors, "tensor")
-        )?;
-    }
+    let told = stdout::tell(written(report), |out| {
+        for file in &report.files {
+            let SplitFile {
+                path,
+                n_tensors,
+                bytes,
+                ..
+            } = file;
+            let (path, tensors) = (path.display(), counted(*n_tensors, "tensor"));
+            writeln!(out, "{done} {path}: {tensors}, {bytes} bytes")?;
+        }
+        Ok(())
+    });
     if !report.restores {
         say!(
             "note: merging will give back the same metadata and tensors, but not the same bytes: the input is itself a \
              set, was merged from one, or lies in the file in another way than writers lay it out"
         );
     }
-    Ok(())
+    told
 }
 
 /// The lines that scripts know from llama-gguf-split.
 fn print_as_reference(report: &SplitReport) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "n_split: {}", report.files.len())?;
-    for (number, file) in (1..).zip(&report.files) {
-        writeln!(
-            out,
-            "split {number:05}: n_tensors = {}, total_size = {}M",
-            file.n_tensors,
-            file.unpadded_bytes / 1_000_000
-        )?;
-    }
-    for file in report.files.iter().filter(|_| !report.dry_run) {
-        writeln!(out, "Writing file {} ... done", file.path.display())?;
-    }
+    let told = stdout::tell(written(report), |out| {
+        writeln!(out, "n_split: {}", report.files.len())?;
+        for (number, file) in (1..).zip(&report.files) {
+            let (n_tensors, size) = (file.n_tensors, file.unpadded_bytes / 1_000_000);
+            writeln!(
+                out,
+                "split {number:05}: n_tensors = {n_tensors}, total_size = {size}M"
+            )?;
+        }
+        for file in report.files.iter().filter(|_| !report.dry_run) {
+            writeln!(out, "Writing file {} ... done", file.path.display())?;
+        }
+        Ok(())
+    });
     say!(
         "gguf_split: {} gguf split written with a total of {} tensors.",
         report.files.len(),
         report.n_tensors
     );
-    Ok(())
+    told
 }

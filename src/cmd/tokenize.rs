@@ -1,6 +1,6 @@
 //! `tokenize`: a text as token ids and pieces.
 
-use std::io::{IsTerminal as _, Read as _, Write};
+use std::io::{Read as _, Write};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -95,8 +95,8 @@ impl Run for Tokenize {
 
 impl Tokenize {
     fn print(&self, tokenizer: &Tokenizer, ids: &[u32]) -> anyhow::Result<()> {
-        let is_terminal = std::io::stdout().is_terminal();
-        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        let is_terminal = crate::stdout::is_terminal();
+        let mut out = std::io::BufWriter::new(crate::stdout::lock());
         if self.ids {
             writeln!(out, "{ids:?}")?;
         } else {

@@ -334,7 +334,7 @@ fn a_full_disk_behind_an_output_stream_is_an_error_and_no_panic() {
         "run -m a.gguf -p hi -n 2 -st",
         "run -m a.gguf -p hi -n 2 -no-cnv",
         "convert --print-supported-models",
-        "links bin",
+        "check a.gguf --quick --json",
         "--help",
         "quantize --help",
     ] {
@@ -344,6 +344,26 @@ fn a_full_disk_behind_an_output_stream_is_an_error_and_no_panic() {
         assert!(
             shown.starts_with("exit: 1")
                 && shown.contains("error: standard output cannot be written: No space left"),
+            "{line}: {shown}"
+        );
+    }
+    // What was done is done.
+    for (line, done) in [
+        ("links bin", "bin: the links are made"),
+        ("endian a.gguf b.gguf big", "b.gguf: is written"),
+        ("quantize a.gguf q.gguf Q8_0", "q.gguf: is written"),
+        (
+            "split --split-max-tensors 20 a.gguf s",
+            "s-00001-of-00002.gguf and 1 more: are written",
+        ),
+        ("merge s-00001-of-00002.gguf m.gguf", "m.gguf: is written"),
+    ] {
+        let mut command = place.command("gristmill");
+        let output = command.args(line.split(' ')).stdout(full()).output();
+        let shown = place.show(&output.expect("the binary starts"));
+        let error = format!("error: {done}, but standard output cannot be written: No space left");
+        assert!(
+            shown.starts_with("exit: 1") && shown.contains(&error),
             "{line}: {shown}"
         );
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gristmill_gguf::{File, Metadata, Value, WriteOptions, Writer};
+use gristmill_gguf::{Array, File, Metadata, StringArray, Text, Value, WriteOptions, Writer};
 use insta::assert_snapshot;
 
 use crate::edit::{small, value};
@@ -212,6 +212,7 @@ fn an_edit_that_was_made_is_told_where_its_report_cannot_be() {
     exit: 1
     --- stderr
     error: model.gguf: the edit is made, but standard output cannot be written: No space left on device (os error 28)
+    hint: free some space where standard output leads to, or send it elsewhere
     ");
     assert_eq!(value(&path, "general.name"), Some(Value::from("x")));
 }
@@ -230,4 +231,83 @@ fn help_in_a_narrow_terminal_is_not_a_column_of_words() {
         .lines()
         .map(|line| line.len() - line.trim_start().len());
     assert!(deepest.max() <= Some(10), "{shown}");
+}
+
+#[test]
+fn bytes_that_are_no_text_go_through_json_and_back() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let strings = |items: [&[u8]; 3]| {
+        let mut array = StringArray::new();
+        items.iter().for_each(|item| array.push(item));
+        Value::Array(Array::String(array))
+    };
+    let (text, list) = (
+        Value::String(Text::from_bytes(b"caf\xe9")),
+        strings([b"\\xff", b"\xff", b"a"]),
+    );
+    for (key, json) in [
+        ("x.text", r#"{"bytes": "636166e9"}"#),
+        ("x.list", r#"["\\xff", {"bytes": "ff"}, "a"]"#),
+    ] {
+        let object = format!("{{\"{key}\": {json}}}");
+        place.run_words(&["gristmill", "edit", "model.gguf", "--set-json", &object]);
+    }
+    let there = || (value(&path, "x.text"), value(&path, "x.list"));
+    assert_eq!(there(), (Some(text.clone()), Some(list.clone())));
+    let output = place
+        .command("gristmill")
+        .args(["inspect", "model.gguf", "--json", "--full"])
+        .output();
+    let document = output.expect("it runs").stdout;
+    let mut document: serde_json::Value = serde_json::from_slice(&document).expect("it is JSON");
+    let metadata = document["metadata"].as_object_mut().expect("an object");
+    metadata.retain(|key, _| key.starts_with("x."));
+    place.write("metadata.json", document["metadata"].to_string());
+    fs::copy(&path, place.path("old.gguf")).expect("it is copied");
+    for line in [
+        "gristmill edit model.gguf --remove x.text --remove x.list",
+        "gristmill edit model.gguf --set-json metadata.json --force",
+    ] {
+        let outcome = place.run(line);
+        assert!(outcome.starts_with("exit: 0"), "{outcome}");
+    }
+    assert_eq!(there(), (Some(text), Some(list)));
+    let outcome = place.run("gristmill edit old.gguf --set x.text=str:caf\\xe9");
+    let change = r#"~ x.text: "caf\xe9" -> "caf\\xe9""#;
+    assert!(outcome.contains(change), "{outcome}");
+    let outcome = place.run("gristmill edit model.gguf --set-file general.name=old.gguf");
+    assert!(
+        outcome.contains("old.gguf: is no UTF-8 text from byte"),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn a_danger_is_told_by_what_it_endangers() {
+    let place = Workplace::new();
+    small(&place);
+    let lines = [
+        "gristmill edit model.gguf --set tokenizer.ggml.add_bos_token=u8:1",
+        "gristmill edit model.gguf --set general.architecture=imatrix --force",
+        "gristmill edit model.gguf --set imatrix.chunk_count=u32:5",
+        "gristmill edit model.gguf --set split.count=u16:2 --force",
+        "gristmill inspect model.gguf",
+    ];
+    let said = lines.map(|line| {
+        let outcome = place.run(line);
+        let lines = outcome.lines();
+        let said = |line: &&str| line.starts_with("error") || line.starts_with("hint");
+        lines.filter(said).collect::<Vec<_>>().join("\n")
+    });
+    assert_snapshot!(said.join("\n"), @r#"
+    error: model.gguf: refused: "tokenizer.ggml.add_bos_token" says how text becomes tokens; "tokenizer.ggml.add_bos_token" would be UINT8, and it is BOOL everywhere
+    hint: if you are sure, give `--force`; `--dry-run --force` shows the change, and `--backup` keeps the old file
+
+    error: model.gguf: refused: "imatrix.chunk_count" says how the sums were counted
+    hint: if you are sure, give `--force`; `--dry-run --force` shows the change, and `--backup` keeps the old file
+
+    error: model.gguf: metadata key "split.no" is missing
+    hint: if this is a whole model, `gristmill edit FILE --remove split.count --force`; if it is a shard, fetch it again
+    "#);
 }

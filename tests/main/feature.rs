@@ -140,6 +140,31 @@ fn a_closed_pipe_is_a_quiet_end() {
 }
 
 #[test]
+fn a_closed_pipe_hides_no_verdict() {
+    let place = Workplace::new();
+    let tiny = tiny().display().to_string();
+    place.run_words(&["gristmill", "convert", &tiny, "--outfile", "good.gguf"]);
+    let bytes = std::fs::read(place.path("good.gguf")).expect("it was written");
+    place.write("bad.gguf", &bytes[..100_000]);
+    place.write("list", format!("{}  good.gguf\n", "0".repeat(64)));
+    for (line, code) in [
+        ("check bad.gguf", 1),
+        ("check bad.gguf --json", 1),
+        ("check good.gguf --checksums list", 1),
+        ("hash good.gguf --check list", 1),
+        ("diff good.gguf bad.gguf", 2),
+        ("check good.gguf --quick", 0),
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+        drop(reader);
+        let mut command = place.command("gristmill");
+        let output = command.args(line.split(' ')).stdout(writer).output();
+        let code_there = output.expect("the binary starts").status.code();
+        assert_eq!(code_there, Some(code), "{line}");
+    }
+}
+
+#[test]
 fn the_demo_converts_quantizes_and_speaks() {
     let place = Workplace::new();
     let outcome = place.run("gristmill demo");

@@ -137,6 +137,36 @@ fn what_the_parser_says_is_of_use() {
             "unexpected argument '--bogus' found",
             "tip:",
         ),
+        (
+            "split --merge --split-max-tensors 3 a.gguf o.gguf",
+            "--split-max-tensors says how to split, and --merge splits nothing",
+            "tip:",
+        ),
+        (
+            "split --merge --no-tensor-first-split a.gguf o.gguf",
+            "--no-tensor-first-split says how to split, and --merge splits nothing",
+            "tip:",
+        ),
+        (
+            "inspect a.gguf --tensor-limit 2",
+            "--tensor-limit is of a list: give --tensors, --json or --markdown too",
+            "tip:",
+        ),
+        (
+            "inspect a.gguf --json --no-tensors --tensor-limit 2",
+            "--tensor-limit is of a list that --no-tensors leaves out",
+            "tip:",
+        ),
+        (
+            "inspect a.gguf --get general.name --tensors",
+            "the argument '--get <KEY>' cannot be used with '--tensors'",
+            "tip:",
+        ),
+        (
+            "inspect a.gguf --data-offset --metadata-limit 2",
+            "the argument '--data-offset' cannot be used with '--metadata-limit <N>'",
+            "tip:",
+        ),
         ("serve -m a.gguf", "unrecognized subcommand 'serve'", "tip:"),
         ("quantise a.gguf", "'quantize'", "'merge'"),
         (

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use gristmill_gguf::{File, Metadata, TensorPlan, WriteOptions, Writer};
 
 use crate::containers::model;
+use crate::fixtures::small_model;
 use crate::harness::Workplace;
 
 fn list(place: &Workplace, line: &str) -> String {
@@ -404,4 +405,23 @@ fn without_notes_nothing_is_said_of_notes() {
     assert!(shown.contains("and 5 more of empty-token"), "{shown}");
     let shown = place.run("gristmill check m.gguf --no-notes");
     assert!(!shown.contains("empty-token"), "{shown}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_in_a_list_are_the_bytes_of_the_names() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Workplace::new();
+    for (bytes, line_end) in [
+        (&b"b\xff.gguf"[..], &b"  b\xff.gguf\n"[..]),
+        (b"a\\b\n.gguf", b"  a\\\\b\\n.gguf\n"),
+    ] {
+        let name = std::ffi::OsStr::from_bytes(bytes);
+        std::fs::copy(small_model(), place.path(".").join(name)).expect("it is copied");
+        let mut command = place.command("gristmill");
+        let output = command.args(["hash", "--sha256sum"]).arg(name).output();
+        let line = output.expect("it runs").stdout;
+        assert!(line.ends_with(line_end), "{line:?}");
+        assert_eq!(line.starts_with(b"\\"), bytes.contains(&b'\\'));
+    }
 }

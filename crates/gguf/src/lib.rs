@@ -176,8 +176,8 @@ mod writer;
 pub use copy::{Event, Progress};
 pub use cursor::Endian;
 pub use diff::{
-    ArrayDiff, DataDiff, Diff, DiffOptions, EntryChange, EntryDiff, OrderDiff, Shape, TensorChange,
-    TensorDiff, ValueChange, ValueDiff, diff,
+    ArrayDiff, DataDiff, Diff, DiffOptions, EntryChange, EntryDiff, Number, OrderDiff, Shape,
+    TensorChange, TensorDiff, ValueChange, ValueDiff, diff,
 };
 pub use directory::{TensorInfo, tensor_bytes};
 pub use endian::{EndianOptions, EndianReport, convert_endian};

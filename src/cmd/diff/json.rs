@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use gristmill_gguf::{
-    ArrayDiff, DataDiff, Diff, EntryChange, EntryDiff, OrderDiff, Shape, TensorChange, TensorDiff,
-    Value, ValueChange, ValueDiff,
+    ArrayDiff, DataDiff, Diff, EntryChange, EntryDiff, Number, OrderDiff, Shape, TensorChange,
+    TensorDiff, Value, ValueChange, ValueDiff,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
@@ -130,6 +130,13 @@ fn of_data<M: SerializeMap>(map: &mut M, data: Option<&DataDiff>) -> Result<(), 
     map.serialize_entry("values", &values.map(of_values))
 }
 
+fn number(value: Number) -> Json {
+    match value {
+        Number::Float(value) => json!(Float::Double(value)),
+        Number::Integer(value) => json!(value),
+    }
+}
+
 fn of_values(values: &ValueDiff) -> Json {
     let most = values.largest.as_ref();
     // Equal values differ by nothing; where only NaN and infinities differ, no number says by how much.
@@ -138,15 +145,15 @@ fn of_values(values: &ValueDiff) -> Json {
         (most, _) => most.map(ValueChange::difference),
     };
     let not_finite = |change: &ValueChange| {
-        let (a, b) = (Float::Double(change.a), Float::Double(change.b));
+        let (a, b) = (number(change.a), number(change.b));
         json!({ "index": change.index, "place": change.place, "a": a, "b": b })
     };
     json!({
         "largest": largest.map(Float::Double),
         "index": most.map(|most| most.index),
         "place": most.map(|most| &most.place),
-        "a": most.map(|most| most.a),
-        "b": most.map(|most| most.b),
+        "a": most.map(|most| number(most.a)),
+        "b": most.map(|most| number(most.b)),
         "n_different": values.n_different,
         "n_not_finite": values.n_not_finite,
         "first_not_finite": values.first_not_finite.as_ref().map(not_finite),

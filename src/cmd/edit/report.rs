@@ -8,6 +8,7 @@ use gristmill_gguf::{Metadata, Text, Value};
 use serde_json::{Value as Json, json};
 
 use crate::display::printable;
+use crate::stdout;
 use crate::value_json::shown;
 use crate::value_text::{Extent, show, show_pair};
 
@@ -61,14 +62,18 @@ pub fn token_texts(edits: &[Edit], metadata: &Metadata) -> Vec<(i128, String)> {
 impl Report<'_> {
     /// Writes the report to standard output.
     pub fn print(&self, as_json: bool) -> anyhow::Result<()> {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        if as_json {
-            serde_json::to_writer_pretty(&mut out, &self.to_json())?;
-            writeln!(out)?;
-        } else {
-            self.write_text(&mut out)?;
-        }
-        Ok(out.flush()?)
+        let made = self.outcome.map(|outcome| {
+            let path = outcome.path.display();
+            format!("{path}: the edit is made")
+        });
+        stdout::tell(made, |out| {
+            let mut out = io::BufWriter::new(out);
+            match as_json {
+                true => writeln!(out, "{:#}", self.to_json())?,
+                false => self.write_text(&mut out)?,
+            }
+            out.flush()
+        })
     }
 
     fn write_text(&self, out: &mut impl Write) -> io::Result<()> {

@@ -241,7 +241,7 @@ impl<'a> Chat<'a> {
                 self.session.context().n_ctx()
             );
         }
-        std::io::stdout()
+        crate::stdout::stream()
             .flush()
             .context("cannot write the answer")?;
         if listener.interrupted() && !go_on {

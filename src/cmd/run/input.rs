@@ -61,7 +61,7 @@ pub struct Messages {
 
 impl Messages {
     pub fn new(multiline: bool) -> anyhow::Result<Self> {
-        let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let is_terminal = std::io::stdin().is_terminal() && crate::stdout::is_terminal();
         let editor = match is_terminal {
             true => {
                 let history = FileBackedHistory::new(HISTORY)?;
@@ -133,7 +133,7 @@ impl Messages {
                     let is_empty = editor.current_buffer_contents().is_empty();
                     editor.run_edit_commands(&[EditCommand::Clear]);
                     // Only here the editor leaves the cursor inside the line.
-                    writeln!(std::io::stdout())?;
+                    writeln!(crate::stdout::stream())?;
                     if !is_empty {
                         continue;
                     }

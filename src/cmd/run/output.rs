@@ -11,6 +11,7 @@ use crate::display::printable;
 use crate::interrupt;
 use crate::numbers;
 use crate::progress::PromptBar;
+use crate::stdout;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
@@ -81,7 +82,7 @@ impl OutputFlags {
         if self.no_display_prompt || self.is_json() {
             return Ok(());
         }
-        let mut out = io::stdout().lock();
+        let mut out = stdout::stream();
         out.write_all(prompt)?;
         out.flush()
     }
@@ -101,7 +102,7 @@ impl OutputFlags {
 
     /// Ends an answer: a newline and the speed, or the JSON object.
     pub fn finish(&self, answer: &Answer, prompt: &[u32], tokenizer: &Tokenizer) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = stdout::stream();
         match self.output_format {
             OutputFormat::Json => {
                 writeln!(out, "{}", object(answer, prompt, tokenizer, self.n_probs))?
@@ -182,7 +183,7 @@ pub fn generate(
     // nobody reads on after a failed write, so the answer ends there
     let failure: RefCell<Option<io::Error>> = RefCell::new(None);
     let mut on_text = |text: &str| {
-        let mut out = io::stdout().lock();
+        let mut out = stdout::stream();
         if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             failure.borrow_mut().get_or_insert(error);
         }

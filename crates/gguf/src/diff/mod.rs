@@ -20,7 +20,7 @@ use crate::model::Model;
 use crate::parallel;
 
 pub use entries::{ArrayDiff, EntryChange, EntryDiff};
-pub use values::{DataDiff, ValueChange, ValueDiff};
+pub use values::{DataDiff, Number, ValueChange, ValueDiff};
 
 /// What to compare.
 #[derive(Clone, Debug)]

@@ -43,15 +43,65 @@ pub struct ValueChange {
     /// The same by dimension, the contiguous one first.
     pub place: Vec<u64>,
     /// The old value.
-    pub a: f64,
+    pub a: Number,
     /// The new value.
-    pub b: f64,
+    pub b: Number,
+}
+
+/// An element of a tensor. Integers of 64 bits are more than a float can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Of a float, or of a type that stands for floats.
+    Float(f64),
+    /// Of an integer type.
+    Integer(i64),
+}
+
+impl Number {
+    fn is_nan(self) -> bool {
+        matches!(self, Number::Float(value) if value.is_nan())
+    }
+
+    fn is_finite(self) -> bool {
+        match self {
+            Number::Float(value) => value.is_finite(),
+            Number::Integer(_) => true,
+        }
+    }
+
+    /// The integer that it is, where it is one of 64 bits.
+    fn integer(self) -> Option<i128> {
+        match self {
+            Number::Integer(value) => Some(value.into()),
+            Number::Float(value) => {
+                (value.fract() == 0.0 && value.abs() <= i64::MAX as f64).then_some(value as i128)
+            }
+        }
+    }
+
+    fn float(self) -> f64 {
+        match self {
+            Number::Float(value) => value,
+            Number::Integer(value) => value as f64,
+        }
+    }
+
+    /// The absolute difference; 0 of equal numbers only.
+    fn difference(self, other: Number) -> f64 {
+        match (self, other) {
+            (Number::Float(a), Number::Float(b)) => (a - b).abs(),
+            _ => match (self.integer(), other.integer()) {
+                (Some(a), Some(b)) => a.abs_diff(b) as f64,
+                _ => (self.float() - other.float()).abs(),
+            },
+        }
+    }
 }
 
 impl ValueChange {
     /// The absolute difference.
     pub fn difference(&self) -> f64 {
-        (self.a - self.b).abs()
+        self.a.difference(self.b)
     }
 }
 
@@ -76,11 +126,11 @@ struct Found {
 
 /// An element's index, old and new value.
 #[derive(Clone, Copy)]
-struct Element(u64, f64, f64);
+struct Element(u64, Number, Number);
 
 impl Element {
     fn difference(self) -> f64 {
-        (self.1 - self.2).abs()
+        self.1.difference(self.2)
     }
 
     fn in_dims(self, dims: &[u64]) -> ValueChange {
@@ -158,33 +208,51 @@ impl Job<'_> {
     }
 }
 
+/// Decoded elements.
+enum Values {
+    Floats(Vec<f64>),
+    Integers(Vec<i64>),
+}
+
+impl Values {
+    fn iter(&self) -> impl Iterator<Item = Number> {
+        let (floats, integers): (&[f64], &[i64]) = match self {
+            Values::Floats(values) => (values, &[]),
+            Values::Integers(values) => (&[], values),
+        };
+        let floats = floats.iter().copied().map(Number::Float);
+        floats.chain(integers.iter().copied().map(Number::Integer))
+    }
+}
+
 /// The values of whole blocks; nothing for a type that cannot be decoded.
-fn values(ty: TensorType, bytes: &[u8]) -> Option<Vec<f64>> {
+fn values(ty: TensorType, bytes: &[u8]) -> Option<Values> {
     if ty.can_decode() {
         let mut values = vec![0.0f32; bytes.len() / ty.block_bytes() * ty.block_len()];
         ty.decode(bytes, &mut values).ok()?;
-        return Some(values.into_iter().map(f64::from).collect());
+        let values = values.into_iter().map(f64::from).collect();
+        return Some(Values::Floats(values));
     }
-    fn all<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> Option<Vec<f64>> {
+    fn all<T, const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> T) -> Vec<T> {
         let (items, _) = bytes.as_chunks::<N>();
-        Some(items.iter().map(|&item| value(item)).collect())
+        items.iter().map(|&item| value(item)).collect()
     }
     // The plain numbers that no model computes with.
-    match (ty.name(), ty.block_bytes()) {
-        ("f64", _) => all(bytes, f64::from_le_bytes),
-        ("i8", _) => all(bytes, |item| i8::from_le_bytes(item).into()),
-        ("i16", _) => all(bytes, |item| i16::from_le_bytes(item).into()),
-        ("i32", _) => all(bytes, |item| i32::from_le_bytes(item).into()),
-        ("i64", _) => all(bytes, |item| i64::from_le_bytes(item) as f64),
-        _ => None,
-    }
+    Some(Values::Integers(match ty.name() {
+        "f64" => return Some(Values::Floats(all(bytes, f64::from_le_bytes))),
+        "i8" => all(bytes, |item| i8::from_le_bytes(item).into()),
+        "i16" => all(bytes, |item| i16::from_le_bytes(item).into()),
+        "i32" => all(bytes, |item| i32::from_le_bytes(item).into()),
+        "i64" => all(bytes, i64::from_le_bytes),
+        _ => return None,
+    }))
 }
 
 impl Found {
     /// Compares values, the first of which is element `start`.
-    fn look(&mut self, start: u64, a: &[f64], b: &[f64]) {
-        for (index, (&a, &b)) in (start..).zip(a.iter().zip(b)) {
-            if a == b || (a.is_nan() && b.is_nan()) {
+    fn look(&mut self, start: u64, a: &Values, b: &Values) {
+        for (index, (a, b)) in (start..).zip(a.iter().zip(b.iter())) {
+            if a.difference(b) == 0.0 || a == b || (a.is_nan() && b.is_nan()) {
                 continue;
             }
             self.n_different += 1;

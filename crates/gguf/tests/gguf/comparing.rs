@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use gristmill_gguf::{
     Diff, DiffOptions, Endian, EndianOptions, EntryChange, HashKind, HashOptions, HashReport,
-    Metadata, OrderDiff, ShardLimits, SplitOptions, TensorChange, TensorPlan, Value, WriteOptions,
-    Writer, convert_endian, diff, hash, split,
+    Metadata, Number, OrderDiff, ShardLimits, SplitOptions, TensorChange, TensorPlan, Value,
+    WriteOptions, Writer, convert_endian, diff, hash, split,
 };
 use gristmill_quant::{F16, F32, TensorType};
 
@@ -266,7 +266,10 @@ fn every_kind_of_difference_is_found() {
     let largest = values.largest.unwrap();
     assert_eq!((largest.difference(), largest.index), (2.5, 33));
     assert_eq!(largest.place, [1, 2]);
-    assert_eq!((largest.a, largest.b), (33.0, 35.5));
+    assert_eq!(
+        (largest.a, largest.b),
+        (Number::Float(33.0), Number::Float(35.5))
+    );
     assert_eq!((values.n_different, values.n_not_finite), (3, 1));
     // Another type with the same values, and another shape, of which the content is not compared.
     let types = data(1).unwrap();
@@ -284,6 +287,35 @@ fn half(value: f32) -> [u8; 2] {
     let mut out = [0; 2];
     F16.encode(&[value], 1, None, &mut out).unwrap();
     out
+}
+
+#[test]
+fn integers_are_compared_as_integers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (folder.path().join("a.gguf"), folder.path().join("b.gguf"));
+    let (before, after) = (1i64 << 60, (1i64 << 60) + 1);
+    for (path, value) in [(&a, before), (&b, after)] {
+        let bytes = value.to_le_bytes().to_vec();
+        write(path, &base(), &[("w", &[1], gristmill_quant::I64, bytes)]);
+    }
+    let options = DiffOptions {
+        a,
+        b,
+        metadata_only: false,
+        n_threads: 1,
+    };
+    let found = diff(&options, &mut |_| {}).unwrap();
+    let TensorChange::Changed {
+        data: Some(data), ..
+    } = &found.tensors[0].change
+    else {
+        panic!("{found:?}");
+    };
+    let largest = data.values.as_ref().unwrap().largest.as_ref().unwrap();
+    assert_eq!(
+        (largest.difference(), largest.a, largest.b),
+        (1.0, Number::Integer(before), Number::Integer(after))
+    );
 }
 
 #[test]
