@@ -311,7 +311,7 @@ fn hyperparameters(
     if let Some(n_vocab) = config.integer("vocab_size")? {
         metadata.set(format!("{}.vocab_size", config.architecture.name), n_vocab);
     }
-    Ok(Hyperparameters::from_metadata(&metadata)?)
+    Ok(Hyperparameters::from_metadata(&metadata).map_err(|error| config.blamed(error))?)
 }
 
 /// All metadata of the output, in the reference's order.

@@ -170,6 +170,18 @@ pub enum ConvertError {
         /// The shape found, in the same order.
         found: Vec<u64>,
     },
+    /// The weights have layers that the configuration does not count.
+    #[error("config.json: `{key}` is {n_layers}, but the weights have {found} layers (`{tensor}`)")]
+    UncountedLayers {
+        /// The key of the number of layers.
+        key: &'static str,
+        /// What it says.
+        n_layers: usize,
+        /// Layers in the weights.
+        found: usize,
+        /// The first tensor of one that is not counted.
+        tensor: String,
+    },
     /// The vocabulary has more tokens than the embeddings have rows.
     #[error("the tokenizer has {n_tokens} tokens, but `{tensor}` has {n_rows} rows")]
     VocabularySize {
@@ -611,7 +623,7 @@ impl ConvertError {
         Pickled => "save the model as safetensors, as save_pretrained of transformers does, or download a revision that has such files";
         MissingFile => "give the folder that holds config.json and model*.safetensors";
         Json | Safetensors | TooLarge => "the file is damaged or incomplete; download it again";
-        MissingTensor | TensorShape => "the weights do not fit config.json; download the checkpoint again";
+        MissingTensor | TensorShape | UncountedLayers => "the weights do not fit config.json; download the checkpoint again";
         UnknownOutputType => "`gristmill quantize --help` lists the recipes";
         VocabularySize => "the tokenizer files belong to another model, or added tokens never got embeddings";
         Tokenizer => "if the file is damaged or was edited, download it again with the checkpoint";
@@ -650,6 +662,7 @@ impl ConvertError {
         match self {
             ConvertError::MissingTensor { .. }
             | ConvertError::TensorShape { .. }
+            | ConvertError::UncountedLayers { .. }
             | ConvertError::ElementType { .. }
             | ConvertError::VocabularySize { .. }
             | ConvertError::Overflow { .. }

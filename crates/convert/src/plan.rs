@@ -7,7 +7,7 @@ use crate::quantize;
 use crate::recipe::{self, ModelFacts, PlanOptions, Recipe, SourceTensor, sort_tensors};
 use gristmill_gguf::TensorPlan;
 use gristmill_model::{
-    Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, TextPart, tensor_specs,
+    Config, Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, TextPart, tensor_specs,
 };
 use gristmill_quant::TensorType;
 use safetensors::Dtype;
@@ -57,6 +57,7 @@ impl Plan {
     ) -> Result<Self, ConvertError> {
         let mut plan = Self::default();
         let mut wanted = HashMap::new();
+        let mut beyond = Vec::new();
         for spec in tensor_specs(hparams) {
             match &spec.source {
                 SpecSource::Computed(compute) => {
@@ -85,9 +86,14 @@ impl Plan {
                     }
                     plan.push(spec, Origin::Checkpoint(index), output);
                 }
-                None => plan.unknown.push(name.clone()),
+                None => match hparams.architecture.layer_of(&known) {
+                    Some(layer) if layer >= hparams.n_layers() => beyond.push((layer, name)),
+                    _ => plan.unknown.push(name.clone()),
+                },
             }
         }
+        let extra = check_layers(&checkpoint.config, hparams, &beyond)?;
+        plan.left_out.extend(extra.cloned());
         // The first by name, so that the message does not depend on a hash.
         let missing = wanted
             .into_iter()
@@ -163,6 +169,30 @@ impl Plan {
             ty: tensor.ty,
         };
         self.tensors.iter().map(plan).collect()
+    }
+}
+
+/// Refuses tensors of layers that the configuration does not count, but for those behind the last that only predict
+/// further tokens. Gives the names of these, which are left out.
+fn check_layers<'a>(
+    config: &Config,
+    hparams: &Hyperparameters,
+    beyond: &[(usize, &'a String)],
+) -> Result<impl Iterator<Item = &'a String>, ConvertError> {
+    let n_layers = hparams.n_layers();
+    let n_extra = config.integer("num_nextn_predict_layers")?.unwrap_or(0) as usize;
+    let last = beyond.iter().map(|(layer, _)| *layer).max();
+    match (last, beyond.iter().min()) {
+        (Some(last), Some((_, tensor))) if last >= n_layers.saturating_add(n_extra) => {
+            let key = config.origin(&format!("{}.block_count", config.architecture.name));
+            Err(ConvertError::UncountedLayers {
+                key: key.unwrap_or("num_hidden_layers"),
+                n_layers,
+                found: last.saturating_add(1),
+                tensor: (*tensor).clone(),
+            })
+        }
+        _ => Ok(beyond.iter().map(|(_, name)| *name)),
     }
 }
 

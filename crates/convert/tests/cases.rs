@@ -569,6 +569,39 @@ fn missing_misshapen_and_unknown_tensors_are_named() {
     );
 }
 
+/// Weights that a smaller number would lose without a word, and what a loader would say of the key that a value becomes.
+#[test]
+fn layers_and_values_that_contradict_the_weights_name_config_json() {
+    let mut fixture = Fixture::new();
+    let n_layers = fixture.config["num_hidden_layers"].as_u64().unwrap();
+    let folder = fixture.folder.path().display().to_string();
+    fixture.config["num_hidden_layers"] = json!(n_layers - 1);
+    let error = fixture.write().refused("auto");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{folder}: config.json: `num_hidden_layers` is {}, but the weights have {n_layers} layers \
+             (`model.layers.{}.input_layernorm.weight`)",
+            n_layers - 1,
+            n_layers - 1
+        )
+    );
+    assert!(error.hint().unwrap().contains("config.json"));
+    // Layers that only predict further tokens are counted apart, and left out.
+    fixture.config["num_nextn_predict_layers"] = json!(1);
+    let (report, _keep) = fixture.write().converted("auto");
+    assert_eq!(
+        (report.left_out_tensors.len(), report.warnings.len()),
+        (9, 0)
+    );
+    fixture.config["num_attention_heads"] = json!(0);
+    fixture.config["head_dim"] = json!(64);
+    assert_eq!(
+        fixture.write().refused("auto").to_string(),
+        format!("{folder}: config.json: `num_attention_heads` is 0: must be from 1 to 4096")
+    );
+}
+
 #[test]
 fn files_that_are_something_else_are_told_apart() {
     let fixture = Fixture::new();

@@ -53,6 +53,16 @@ pub enum ModelError {
         /// What stands there, or `missing`.
         found: String,
     },
+    /// A value of `config.json` that no model can have.
+    #[error("config.json: `{key}` is {value}: {reason}")]
+    ConfigValue {
+        /// The key, with dots for nesting.
+        key: String,
+        /// The value found.
+        value: String,
+        /// Why it is refused, with the expected range where there is one.
+        reason: String,
+    },
     /// A key of `config.json` asks for something that the architecture cannot say or do.
     #[error(
         "config.json: `{key}` is {found}, which architecture `{architecture}` has no place for (supported: {supported})"
@@ -140,7 +150,7 @@ impl ModelError {
             ModelError::Hyperparameter { .. } => {
                 "the metadata is damaged or edited; convert the model again"
             }
-            ModelError::Config { .. } => {
+            ModelError::Config { .. } | ModelError::ConfigValue { .. } => {
                 "config.json is damaged or edited; download it again with the checkpoint"
             }
             // Its message has the remedy in it; the others are faults of the program.

@@ -509,6 +509,104 @@ fn facts_that_no_architecture_has_a_place_for_are_refused() {
     }
 }
 
+/// `null` is what the authors' code makes of it: nothing where that is a meaning, else an error that names the key.
+#[test]
+fn null_is_refused_where_the_class_can_do_nothing_with_it() {
+    let (llama, mistral, gemma3) = (
+        "LlamaForCausalLM",
+        "MistralForCausalLM",
+        "Gemma3ForCausalLM",
+    );
+    let (gpt2, qwen2, qwen3) = ("GPT2LMHeadModel", "Qwen2ForCausalLM", "Qwen3ForCausalLM");
+    let with = |class: &str, key: &str, value: &str| {
+        let (object, name) = key.rsplit_once('.').unwrap_or(("", key));
+        let entry = match object {
+            "" => format!(r#""{name}": {value}"#),
+            object => format!(r#""{object}": {{"rope_type": "llama3", "{name}": {value}}}"#),
+        };
+        Config::parse(&format!(r#"{{"architectures": ["{class}"], {entry}}}"#)).and_then(|config| {
+            let mut metadata = Metadata::new();
+            config.write_metadata(0, &mut metadata)?;
+            Ok((config.ties_embeddings(), metadata))
+        })
+    };
+    // Whatever has a value where nothing is said has one of that kind.
+    let stated = ARCHITECTURES.iter().flat_map(|known| known.classes);
+    let mut n_refused = 0;
+    for class in stated {
+        for (key, _) in class.defaults.iter().copied().flatten() {
+            match with(class.name, key, "null") {
+                Ok(_) => {}
+                Err(error) => {
+                    let start = format!("config.json: `{key}` is null, expected a");
+                    assert!(error.to_string().starts_with(&start), "{error}");
+                    n_refused += 1;
+                }
+            }
+        }
+    }
+    assert!(n_refused > 50, "{n_refused}");
+    for (class, key) in [
+        (gpt2, "n_head"),
+        (gpt2, "n_layer"),
+        (gpt2, "layer_norm_epsilon"),
+        (gpt2, "scale_attn_weights"),
+        (gpt2, "activation_function"),
+        (llama, "hidden_act"),
+        (llama, "rms_norm_eps"),
+        (llama, "rope_theta"),
+        (llama, "vocab_size"),
+        (llama, "is_causal"),
+        (llama, "rope_scaling.rope_type"),
+        (llama, "rope_parameters.rope_theta"),
+        (gemma3, "num_key_value_heads"),
+        (gemma3, "sliding_window"),
+        (gemma3, "query_pre_attn_scalar"),
+        (gemma3, "sliding_window_pattern"),
+        (qwen3, "head_dim"),
+    ] {
+        let error = with(class, key, "null").expect_err(key).to_string();
+        let name = key.strip_prefix("rope_parameters.").unwrap_or(key);
+        let start = format!("config.json: `{name}` is null");
+        assert!(error.starts_with(&start), "{class} {key}: {error}");
+    }
+    for (class, key, same) in [
+        (gpt2, "n_inner", "3072"),
+        (gpt2, "n_ctx", "1024"),
+        (gpt2, "add_cross_attention", "false"),
+        (gpt2, "scale_attn_by_inverse_layer_idx", "false"),
+        (gpt2, "tie_word_embeddings", "false"),
+        (llama, "head_dim", "128"),
+        (llama, "num_key_value_heads", "32"),
+        (llama, "rope_scaling", r#"{"rope_type": "default"}"#),
+        (llama, "partial_rotary_factor", "1.0"),
+        (mistral, "num_key_value_heads", "32"),
+        (qwen2, "num_key_value_heads", "32"),
+        (qwen2, "use_sliding_window", "false"),
+        (gemma3, "final_logit_softcapping", "0"),
+    ] {
+        let entries = |value: &str| {
+            let (ties, metadata) = with(class, key, value).unwrap();
+            let entries = metadata
+                .iter()
+                .map(|(key, value)| (key.to_owned(), value.clone()));
+            (ties, entries.collect::<Vec<_>>())
+        };
+        assert_eq!(entries("null"), entries(same), "{class} {key}");
+    }
+    // The name that older configurations use counts where the newer one holds nothing.
+    let text = r#"{"architectures": ["Qwen2ForCausalLM"], "rope_parameters": null, "rope_scaling": {"type": "linear", "factor": 2}}"#;
+    let mut metadata = Metadata::new();
+    Config::parse(text)
+        .unwrap()
+        .write_metadata(0, &mut metadata)
+        .unwrap();
+    assert_eq!(
+        metadata.get("qwen2.rope.scaling.factor"),
+        Some(&Value::F32(2.0))
+    );
+}
+
 /// What only matters beyond some length is converted as the reference does, with a warning.
 #[test]
 fn facts_that_matter_in_long_texts_are_warned_about() {

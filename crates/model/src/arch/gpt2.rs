@@ -1,7 +1,7 @@
 //! GPT-2.
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, Norm, TextPart, TokenizerHabit};
-use crate::config::{Fact, Fallback, GELU_TANH, Otherwise};
+use crate::config::{Fact, Fallback, GELU_TANH, Otherwise, is_off};
 use crate::tensors::{Slot, TensorRow, Transform, row};
 use gristmill_compute::Activation;
 use serde_json::Value;
@@ -74,12 +74,12 @@ const FACTS: &[Fact] = &[
     },
     Fact {
         key: "scale_attn_by_inverse_layer_idx",
-        holds: |_, value| *value == Value::Bool(false),
+        holds: |_, value| is_off(value),
         otherwise: Otherwise::Refuse("false"),
     },
     Fact {
         key: "add_cross_attention",
-        holds: |_, value| *value == Value::Bool(false),
+        holds: |_, value| is_off(value),
         otherwise: Otherwise::Refuse("false"),
     },
 ];

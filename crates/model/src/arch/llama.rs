@@ -2,7 +2,7 @@
 
 use super::{Architecture, Choices, Class, HabitValue, LLAMA_CHOICES, TokenizerHabit};
 use crate::block::{attention, feed_forward, rope};
-use crate::config::{self, Fallback, NO_WINDOW, Rule, SILU, WHOLE_HEADS};
+use crate::config::{self, ALL_HEADS, Fallback, NO_WINDOW, Rule, SILU, WHOLE_HEADS};
 use crate::decoder;
 use crate::tensors::{Heads, Slot, Transform, computed, row};
 
@@ -16,10 +16,7 @@ pub static LLAMA: Architecture = Architecture {
                 &[
                     ("intermediate_size", Fallback::Integer(11008)),
                     ("max_position_embeddings", Fallback::Integer(2048)),
-                    (
-                        "num_key_value_heads",
-                        Fallback::SameAs("num_attention_heads"),
-                    ),
+                    ALL_HEADS,
                     ("head_dim", Fallback::WidthPerHead),
                 ],
             ],
@@ -33,6 +30,7 @@ pub static LLAMA: Architecture = Architecture {
                     ("intermediate_size", Fallback::Integer(14336)),
                     ("max_position_embeddings", Fallback::Integer(131072)),
                     ("num_key_value_heads", Fallback::Integer(8)),
+                    ALL_HEADS,
                 ],
             ],
             facts: &[SILU, WHOLE_HEADS, NO_WINDOW],

@@ -8,7 +8,7 @@ mod qwen3;
 
 use crate::ModelError;
 use crate::config::{Fact, Fallback, Rule};
-use crate::tensors::{Slot, TensorRow};
+use crate::tensors::{Slot, Source, TensorRow};
 use gristmill_compute::{Activation, RopeStyle};
 
 /// Every architecture, in alphabetical order.
@@ -154,6 +154,19 @@ impl Architecture {
             .copied()
             .flatten()
             .any(|row| row.slot == slot)
+    }
+
+    /// The layer that a checkpoint's tensor is of by its name, be it one of the table or not.
+    pub fn layer_of(&self, name: &str) -> Option<usize> {
+        let mut rows = self.tensors.iter().copied().flatten();
+        rows.find_map(|row| {
+            let Source::Checkpoint(pattern) = row.source else {
+                return None;
+            };
+            let (start, _) = pattern.split_once("{}")?;
+            let (layer, _) = name.strip_prefix(start)?.split_once('.')?;
+            layer.parse().ok()
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, TokenizerHabit};
 use crate::block::{attention, feed_forward};
-use crate::config::{Fact, Fallback, NO_WINDOW_SWITCHED_ON, SILU, WHOLE_HEADS};
+use crate::config::{ALL_HEADS, Fact, Fallback, NO_WINDOW_SWITCHED_ON, SILU, WHOLE_HEADS};
 use crate::decoder;
 use crate::tensors::{Slot, Transform, row};
 use gristmill_compute::RopeStyle;
@@ -44,6 +44,7 @@ pub(super) const DEFAULTS: &[(&str, Fallback)] = &[
     ("num_hidden_layers", Fallback::Integer(32)),
     ("num_attention_heads", Fallback::Integer(32)),
     ("num_key_value_heads", Fallback::Integer(32)),
+    ALL_HEADS,
     ("max_position_embeddings", Fallback::Integer(32768)),
     ("rms_norm_eps", Fallback::Float(1e-6)),
     ("rope_theta", Fallback::Float(10000.0)),

@@ -4,6 +4,7 @@ use crate::config::{Config, rope_number};
 use crate::hyperparameters::RopeScaling;
 use crate::{Hyperparameters, ModelError};
 use gristmill_compute::{Rope, Tensor, Yarn};
+use serde_json::Value;
 use std::f32::consts::TAU;
 
 /// The rotation of a layer, where the architecture has one. `divisors` is `rope_freqs`, `[n_rot / 2]`; windowed layers do
@@ -61,17 +62,21 @@ pub(crate) fn llama3_divisors(
         return Ok(None);
     }
     let number = |key, default, expected, holds: &dyn Fn(f32) -> bool| {
+        let wrong = |found| ModelError::Config {
+            key: format!("rope_scaling.{key}"),
+            expected,
+            found,
+        };
+        if rope.get(key).is_some_and(Value::is_null) {
+            return Err(wrong("null".to_owned()));
+        }
         let value = rope_number(rope, key)?.unwrap_or(default);
         // All in f32, as in the reference.
         let single = value as f32;
         if single.is_finite() && (1.0 / single).is_finite() && holds(single) {
             return Ok(single);
         }
-        Err(ModelError::Config {
-            key: format!("rope_scaling.{key}"),
-            expected,
-            found: value.to_string(),
-        })
+        Err(wrong(value.to_string()))
     };
     let above_0 = |value| value > 0.0;
     let base = number("rope_theta", 10000.0, "a finite number above 0", &above_0)?;
@@ -136,6 +141,7 @@ mod tests {
         };
         assert!(divisors("factor", "32.0").is_ok());
         for (key, value) in [
+            ("factor", "null"),
             ("factor", "0"),
             ("factor", "-8.0"),
             ("factor", "1e300"),

@@ -5,7 +5,8 @@ use super::{Config, kind};
 use crate::ModelError;
 use serde_json::Value;
 
-/// A fact that is not written, and what it may be. A configuration that does not state it agrees.
+/// A fact that is not written, and what it may be. A configuration that does not state it agrees; `null` is a value like
+/// others.
 #[derive(Clone, Copy)]
 pub struct Fact {
     /// Its key in the configuration.
@@ -42,7 +43,7 @@ pub(crate) const GELU_TANH: Fact = Fact {
 /// Heads are rotated whole.
 pub(crate) const WHOLE_HEADS: Fact = Fact {
     key: "partial_rotary_factor",
-    holds: |_, value| value.as_f64() == Some(1.0),
+    holds: |_, value| value.is_null() || value.as_f64() == Some(1.0),
     otherwise: Otherwise::Refuse("1"),
 };
 
@@ -56,7 +57,7 @@ pub(crate) const NO_WINDOW: Fact = Fact {
 /// The same, where a switch turns it on.
 pub(crate) const NO_WINDOW_SWITCHED_ON: Fact = Fact {
     key: "use_sliding_window",
-    holds: |config, value| *value == Value::Bool(false) || window_covers_context(config),
+    holds: |config, value| is_off(value) || window_covers_context(config),
     otherwise: Otherwise::Warn(WINDOW_LOST),
 };
 
@@ -65,16 +66,21 @@ const WINDOW_LOST: &str = "the architecture has no windows, so beyond that lengt
 /// Scores of attention are not capped.
 pub(crate) const NO_ATTENTION_CAP: Fact = Fact {
     key: "attn_logit_softcapping",
-    holds: |_, _| false,
+    holds: |_, value| value.is_null(),
     otherwise: Otherwise::Refuse("null"),
 };
 
 /// A token sees no later one.
 pub(crate) const ONE_DIRECTION: Fact = Fact {
     key: "use_bidirectional_attention",
-    holds: |_, value| *value == Value::Bool(false),
+    holds: |_, value| is_off(value),
     otherwise: Otherwise::Refuse("false"),
 };
+
+/// Whether a switch is off: to the authors' code `null` counts as false.
+pub(crate) fn is_off(value: &Value) -> bool {
+    matches!(value, Value::Bool(false) | Value::Null)
+}
 
 fn window_covers_context(config: &Config) -> bool {
     let length = |key| config.get(key).and_then(Value::as_u64);
@@ -116,9 +122,7 @@ impl Fact {
     /// The value that this fact does not allow, among all keys or the parameters of rotary embeddings.
     fn against<'a>(&self, config: &'a Config) -> Option<&'a Value> {
         let in_rope = config.rope().get(self.key);
-        let stated = config.get(self.key).into_iter().chain(in_rope);
-        stated
-            .filter(|value| !value.is_null())
-            .find(|value| !(self.holds)(config, value))
+        let mut stated = config.values.get(self.key).into_iter().chain(in_rope);
+        stated.find(|value| !(self.holds)(config, value))
     }
 }

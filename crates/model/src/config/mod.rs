@@ -1,6 +1,7 @@
 //! `config.json`, and how it becomes metadata: the entries, in the order in which the reference writes them.
 
 mod fact;
+mod fallback;
 mod rope;
 mod window;
 
@@ -11,10 +12,13 @@ use rope::RopeConfig;
 use serde_json::{Map, Value};
 
 pub use fact::{Fact, Otherwise};
+pub use fallback::Fallback;
 
 pub(crate) use fact::{
-    GELU_TANH, NO_ATTENTION_CAP, NO_WINDOW, NO_WINDOW_SWITCHED_ON, ONE_DIRECTION, SILU, WHOLE_HEADS,
+    GELU_TANH, NO_ATTENTION_CAP, NO_WINDOW, NO_WINDOW_SWITCHED_ON, ONE_DIRECTION, SILU,
+    WHOLE_HEADS, is_off,
 };
+pub(crate) use fallback::ALL_HEADS;
 pub(crate) use rope::{number as rope_number, rotary_dimensions};
 pub(crate) use window::{window_pattern, windowed_layers};
 
@@ -29,25 +33,8 @@ pub struct Config {
     rope: RopeConfig,
 }
 
-/// What a class's configuration means where `config.json` is silent.
-#[derive(Clone, Copy, Debug)]
-pub enum Fallback {
-    /// This integer.
-    Integer(u64),
-    /// This number.
-    Float(f64),
-    /// This truth value.
-    Bool(bool),
-    /// The value of another key, also in place of `null`.
-    SameAs(&'static str),
-    /// A multiple of the integer of another key, also in place of `null`.
-    Times(u64, &'static str),
-    /// `hidden_size / num_attention_heads`, also in place of `null`.
-    WidthPerHead,
-}
-
 /// How an entry of the metadata comes about. `key` is below the architecture's prefix; of the names in `from`, the
-/// first that is in the configuration counts, and `null` writes nothing.
+/// first that the configuration has a value for counts, and without one nothing is written.
 #[derive(Clone, Copy)]
 pub enum Rule {
     /// An integer.
@@ -137,6 +124,30 @@ const SHARED: &[Rule] = &[
     Rule::FileType,
 ];
 
+/// Entries that [`Rule::With`] makes, and what stands in the configuration for them.
+const COMPUTED_FROM: &[(&str, &str)] = &[
+    ("vocab_size", "vocab_size"),
+    ("rope.freq_base", "rope_theta"),
+    ("rope.freq_base_swa", "rope_local_base_freq"),
+    ("rope.dimension_count", "head_dim"),
+    ("rope.scaling.factor", "rope_scaling.factor"),
+    (
+        "rope.scaling.original_context_length",
+        "rope_scaling.original_max_position_embeddings",
+    ),
+    (
+        "rope.scaling.yarn_ext_factor",
+        "rope_scaling.extrapolation_factor",
+    ),
+    (
+        "rope.scaling.yarn_attn_factor",
+        "rope_scaling.attention_factor",
+    ),
+    ("rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"),
+    ("rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"),
+    ("attention.sliding_window", "sliding_window"),
+];
+
 const N_LAYERS: &[&str] = &["n_layers", "num_hidden_layers", "n_layer", "num_layers"];
 
 /// Writes entries below an architecture's prefix.
@@ -190,10 +201,8 @@ impl Config {
         let known = arch::architecture_of_config(&name);
         let (architecture, class) =
             known.ok_or_else(|| arch::unknown(&name, arch::class_names()))?;
-        for (key, fallback) in class.defaults.iter().copied().flatten() {
-            fallback.fill(key, &mut values);
-        }
-        let rope = RopeConfig::new(&values);
+        fallback::complete(class, &mut values)?;
+        let rope = RopeConfig::new(&values)?;
         Ok(Self {
             values,
             architecture,
@@ -207,10 +216,48 @@ impl Config {
         self.values.get(key).filter(|value| !value.is_null())
     }
 
-    /// The value of the first of these keys that is there, unless that is `null`.
-    fn first<'k>(&self, keys: &'k [&'k str]) -> Option<(&'k str, &Value)> {
-        let key = keys.iter().find(|key| self.values.contains_key(**key))?;
-        self.get(key).map(|value| (*key, value))
+    /// The first of these keys that has a value, with it.
+    fn first(&self, keys: &[&'static str]) -> Option<(&'static str, &Value)> {
+        keys.iter().find_map(|key| Some((*key, self.get(key)?)))
+    }
+
+    /// The first of these keys that is there, with its value, which may be `null`.
+    fn stated(&self, keys: &[&'static str]) -> Option<(&'static str, &Value)> {
+        keys.iter()
+            .find_map(|key| Some((*key, self.values.get(*key)?)))
+    }
+
+    /// The key that a metadata entry was made from.
+    pub fn origin(&self, metadata_key: &str) -> Option<&'static str> {
+        let suffix = metadata_key
+            .strip_prefix(self.architecture.name)?
+            .strip_prefix('.')?;
+        let computed = COMPUTED_FROM.iter().find(|(key, _)| *key == suffix);
+        let mut rules = SHARED.iter().chain(self.architecture.metadata);
+        let stated = rules.find_map(|rule| match *rule {
+            Rule::U32 { key, from } | Rule::F32 { key, from } | Rule::F32Unless0 { key, from }
+                if key == suffix =>
+            {
+                self.first(from).map(|(name, _)| name)
+            }
+            _ => None,
+        });
+        stated.or(computed.map(|(_, name)| *name))
+    }
+
+    /// The error of a loader, with the key of the configuration in place of the one that its value became.
+    pub fn blamed(&self, error: ModelError) -> ModelError {
+        match error {
+            ModelError::Hyperparameter { key, value, reason } => match self.origin(&key) {
+                Some(name) => ModelError::ConfigValue {
+                    key: name.to_owned(),
+                    value,
+                    reason,
+                },
+                None => ModelError::Hyperparameter { key, value, reason },
+            },
+            error => error,
+        }
     }
 
     /// A non-negative integer.
@@ -325,41 +372,13 @@ impl Config {
     }
 }
 
-impl Fallback {
-    fn fill(self, key: &str, values: &mut Map<String, Value>) {
-        let replaces_null = matches!(
-            self,
-            Fallback::SameAs(_) | Fallback::Times(..) | Fallback::WidthPerHead
-        );
-        if values
-            .get(key)
-            .is_some_and(|value| !(value.is_null() && replaces_null))
-        {
-            return;
-        }
-        let integer = |key: &str| values.get(key).and_then(Value::as_u64);
-        let value = match self {
-            Fallback::Integer(value) => Some(Value::from(value)),
-            Fallback::Float(value) => Some(Value::from(value)),
-            Fallback::Bool(value) => Some(Value::from(value)),
-            Fallback::SameAs(other) => values.get(other).cloned(),
-            Fallback::Times(factor, other) => integer(other)
-                .and_then(|value| value.checked_mul(factor))
-                .map(Value::from),
-            Fallback::WidthPerHead => integer("hidden_size")
-                .zip(integer("num_attention_heads"))
-                .and_then(|(width, heads)| width.checked_div(heads))
-                .map(Value::from),
-        };
-        if let Some(value) = value {
-            values.insert(key.to_owned(), value);
-        }
-    }
-}
-
 fn causality(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
-    if config.get("is_causal") == Some(&Value::Bool(false)) {
-        entries.set("attention.causal", false);
+    let key = "is_causal";
+    match config.values.get(key) {
+        None | Some(Value::Bool(true)) => {}
+        Some(Value::Bool(false)) => entries.set("attention.causal", false),
+        // The authors' code would let tokens see later ones.
+        Some(other) => return Err(bad(key, "true or false", &kind(other))),
     }
     Ok(())
 }
@@ -386,7 +405,6 @@ fn number(key: &str, value: &Value) -> Result<f64, ModelError> {
 /// A value as errors show it: short ones themselves, long ones by kind.
 fn kind(value: &Value) -> String {
     match value {
-        Value::Null => "missing or null".to_owned(),
         Value::Array(items) => format!("a list of {}", items.len()),
         Value::Object(_) => "an object".to_owned(),
         Value::String(text) if text.len() > 60 => "a long string".to_owned(),

@@ -15,29 +15,45 @@ pub(super) struct RopeConfig {
 }
 
 impl RopeConfig {
-    pub fn new(values: &Map<String, Value>) -> Self {
-        let (full, windowed) = ("full_attention", "sliding_attention");
-        let stated = values
-            .get("rope_parameters")
-            .or_else(|| values.get("rope_scaling"));
-        let stated = stated
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default();
-        let part = |name| stated.get(name).and_then(Value::as_object).cloned();
-        if stated.contains_key(full) || stated.contains_key(windowed) {
-            return Self {
-                full: part(full).unwrap_or_else(|| stated.clone()),
-                windowed: part(windowed).unwrap_or_default(),
-            };
+    /// # Errors
+    /// Parameters that are no object.
+    pub fn new(values: &Map<String, Value>) -> Result<Self, ModelError> {
+        let names = ["rope_parameters", "rope_scaling"];
+        let of = |name| Some((name, value(values, name)?));
+        let (name, stated) = match names.into_iter().find_map(of) {
+            Some((name, stated)) => (name, object(name, stated)?.clone()),
+            None => ("", Map::new()),
+        };
+        let part = |kind| {
+            let part = stated.get(kind);
+            part.map(|part| object(&format!("{name}.{kind}"), part).cloned())
+                .transpose()
+        };
+        let (full, windowed) = (part("full_attention")?, part("sliding_attention")?);
+        if full.is_some() || windowed.is_some() {
+            return Ok(Self {
+                full: full.unwrap_or_else(|| stated.clone()),
+                windowed: windowed.unwrap_or_default(),
+            });
         }
         let theta = first(values, LOCAL_THETA);
         let windowed = theta.map(|theta| Map::from_iter([("rope_theta".to_owned(), theta)]));
-        Self {
+        Ok(Self {
             full: completed(stated, values),
             windowed: windowed.unwrap_or_default(),
-        }
+        })
     }
+}
+
+/// A value, if it is there and not `null`.
+fn value<'a>(values: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    values.get(key).filter(|value| !value.is_null())
+}
+
+fn object<'a>(key: &str, value: &'a Value) -> Result<&'a Map<String, Value>, ModelError> {
+    value
+        .as_object()
+        .ok_or_else(|| bad(key, "an object", &kind(value)))
 }
 
 /// Names of the base in layers with full attention.
@@ -58,12 +74,9 @@ const LOCAL_THETA: &[&str] = &[
     "rope_local_base_freq",
 ];
 
-/// The value of the first of these keys that is there, unless that is `null`.
+/// The value of the first of these keys that has one.
 fn first(values: &Map<String, Value>, keys: &[&str]) -> Option<Value> {
-    keys.iter()
-        .find_map(|key| values.get(*key))
-        .filter(|value| !value.is_null())
-        .cloned()
+    keys.iter().find_map(|key| value(values, key)).cloned()
 }
 
 /// The parameters, with what older configurations state beside them or under another name.
@@ -89,10 +102,18 @@ fn completed(mut stated: Map<String, Value>, values: &Map<String, Value>) -> Map
 /// # Errors
 /// A value of another kind.
 pub(crate) fn number(rope: &Map<String, Value>, key: &str) -> Result<Option<f64>, ModelError> {
-    let value = rope.get(key).filter(|value| !value.is_null());
-    value
+    value(rope, key)
         .map(|value| super::number(&format!("rope_scaling.{key}"), value))
         .transpose()
+}
+
+/// The base of the frequencies, without which there are none.
+fn theta(rope: &Map<String, Value>) -> Result<Option<f64>, ModelError> {
+    let key = "rope_theta";
+    match rope.get(key) {
+        Some(Value::Null) => Err(bad(key, "a number", &"null")),
+        _ => number(rope, key),
+    }
 }
 
 pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
@@ -127,10 +148,10 @@ pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), 
             return Err(config.unsupported(key, &other, "default"));
         }
     }
-    if let Some(theta) = number(rope, "rope_theta")? {
+    if let Some(theta) = theta(rope)? {
         entries.set("rope.freq_base", theta as f32);
     }
-    if let Some(theta) = number(&config.rope.windowed, "rope_theta")? {
+    if let Some(theta) = theta(&config.rope.windowed)? {
         entries.set("rope.freq_base_swa", theta as f32);
     }
     Ok(())
@@ -152,7 +173,7 @@ pub(super) fn warning(config: &Config) -> Option<String> {
 /// The kind of scaling; `default` where nothing is said.
 fn rope_type(rope: &Map<String, Value>) -> Result<&str, ModelError> {
     match rope.get("rope_type") {
-        None | Some(Value::Null) => Ok("default"),
+        None => Ok("default"),
         Some(Value::String(kind)) => Ok(kind),
         Some(other) => Err(bad("rope_scaling.rope_type", "a name", &kind(other))),
     }
@@ -164,12 +185,14 @@ fn yarn_entries(
     entries: &mut Entries<'_>,
 ) -> Result<(), ModelError> {
     let key = "original_max_position_embeddings";
-    let original = rope.get(key).unwrap_or(&Value::Null);
+    let name = format!("rope_scaling.{key}");
+    let missing = || bad(&name, "a non-negative integer", &"missing");
+    let original = rope.get(key).ok_or_else(missing)?;
     entries.set("rope.scaling.type", "yarn");
     entries.set("rope.scaling.factor", factor as f32);
     entries.set(
         "rope.scaling.original_context_length",
-        integer(&format!("rope_scaling.{key}"), original)?,
+        integer(&name, original)?,
     );
     let attention = if rope.contains_key("attention_factor") {
         "attention_factor"

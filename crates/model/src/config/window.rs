@@ -34,9 +34,8 @@ pub(crate) fn windowed_layers(config: &Config, default: usize) -> Result<Vec<boo
         });
         return windowed.collect();
     }
-    let stated = ["sliding_window_pattern", "_sliding_window_pattern"];
-    let stated = stated.iter().find_map(|key| Some((*key, config.get(key)?)));
-    let pattern = match stated {
+    let keys = ["sliding_window_pattern", "_sliding_window_pattern"];
+    let pattern = match config.first(&keys).or_else(|| config.stated(&keys)) {
         Some((key, value)) => match super::integer(key, value)? {
             0 => return Err(bad(key, "a positive integer", &Value::from(0))),
             pattern => pattern as usize,
