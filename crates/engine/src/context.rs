@@ -227,6 +227,7 @@ impl Context {
                     n_past,
                     n_new,
                     n_ctx: self.n_ctx,
+                    n_ctx_max: self.model.context_length_max(),
                 }),
             };
             if let Err(error) = appended {

@@ -127,6 +127,8 @@ pub enum EngineError {
         n_new: usize,
         /// Positions of the context.
         n_ctx: usize,
+        /// Positions that a context of this model can have.
+        n_ctx_max: usize,
     },
     /// A prompt that leaves no room for an answer.
     #[error("the prompt has {n_prompt} tokens, but the context holds {n_ctx}, the answer included")]
@@ -135,6 +137,8 @@ pub enum EngineError {
         n_prompt: usize,
         /// Positions of the context.
         n_ctx: usize,
+        /// Positions that a context of this model can have.
+        n_ctx_max: usize,
     },
     /// A text that cannot fit the context, whatever it says.
     #[error(
@@ -147,6 +151,8 @@ pub enum EngineError {
         n_tokens_min: usize,
         /// Positions of the context.
         n_ctx: usize,
+        /// Positions that a context of this model can have.
+        n_ctx_max: usize,
     },
     /// More tokens at once than the model was made for.
     #[error("{n_tokens} tokens are more than the model's context of {n_context_train} ({key})")]
@@ -206,16 +212,46 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Whether what did not fit the context would fit a longer one, as far as the model can have it.
+    pub fn fits_longer_context(&self) -> bool {
+        let (n_needed, n_ctx_max) = match *self {
+            EngineError::ContextFull {
+                n_past,
+                n_new,
+                n_ctx_max,
+                ..
+            } => (n_past.saturating_add(n_new), n_ctx_max),
+            // The answer needs a place too.
+            EngineError::PromptTooLong {
+                n_prompt,
+                n_ctx_max,
+                ..
+            } => (n_prompt.saturating_add(1), n_ctx_max),
+            EngineError::TextTooLong {
+                n_tokens_min,
+                n_ctx_max,
+                ..
+            } => (n_tokens_min.saturating_add(1), n_ctx_max),
+            _ => return false,
+        };
+        n_needed <= n_ctx_max
+    }
+
     /// What to do about it, where a remedy is known: one sentence for a `hint:` line.
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Gguf(error) => error.hint().map(str::to_owned),
             EngineError::Model(error) => error.hint().map(str::to_owned),
             EngineError::Tokenizer(error) => error.hint().map(str::to_owned),
-            EngineError::PromptTooLong { .. }
-            | EngineError::TextTooLong { .. }
-            | EngineError::ContextFull { .. } => {
-                Some("give a longer context with -c, or a shorter prompt".into())
+            EngineError::PromptTooLong { n_ctx_max, .. }
+            | EngineError::TextTooLong { n_ctx_max, .. }
+            | EngineError::ContextFull { n_ctx_max, .. } => {
+                Some(match self.fits_longer_context() {
+                    true => "give a longer context with -c, or a shorter prompt".into(),
+                    false => format!(
+                        "give a shorter prompt: no context of this model is longer than {n_ctx_max}"
+                    ),
+                })
             }
             EngineError::BeyondTraining {
                 n_context_train, ..

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gristmill_tokenizer::{StreamDecoder, Tokenizer};
 
 use crate::error::EngineError;
+use crate::model::CONTEXT_MAX;
 use crate::sampling::{
     Chain, SamplingOptions, TokenProbability, log_probability, top_log_probabilities,
 };
@@ -28,6 +29,11 @@ pub type Watch<'a> = dyn FnMut(usize, usize) -> bool + 'a;
 pub trait Predictor {
     /// Positions of the context.
     fn n_ctx(&self) -> usize;
+
+    /// Positions that a context could have.
+    fn n_ctx_max(&self) -> usize {
+        CONTEXT_MAX
+    }
 
     /// Makes the sequence these tokens (`ids`, not empty) and predicts what follows. What the sequence already
     /// begins with is not computed again. Between the parts of a long prompt `watch` is told how far it is; if it
@@ -215,7 +221,8 @@ pub fn generate(
     listener: &mut Listener<'_>,
 ) -> Result<Answer, EngineError> {
     let n_ctx = predictor.n_ctx();
-    check_request(tokenizer, prompt.len(), n_ctx, options)?;
+    let room = (n_ctx, predictor.n_ctx_max());
+    check_request(tokenizer, prompt.len(), room, options)?;
     let mut writer = AnswerWriter::new(tokenizer, prompt, options)?;
     let mut is_prompt = true;
     loop {
@@ -247,25 +254,34 @@ pub fn generate(
     }
 }
 
-/// What [`generate`] refuses before it computes anything.
+/// What [`generate`] refuses before it computes anything. `room` are the positions of the context, and the most that it
+/// could have.
 pub(crate) fn check_request(
     tokenizer: &Tokenizer,
     n_prompt: usize,
-    n_ctx: usize,
+    room: (usize, usize),
     options: &GenerateOptions,
 ) -> Result<(), EngineError> {
-    check_prompt(n_prompt, n_ctx, options.limit)?;
+    check_prompt(n_prompt, room, options.limit)?;
     Chain::new(&options.sampling, tokenizer.n_tokens()).map(drop)
 }
 
-fn check_prompt(n_prompt: usize, n_ctx: usize, limit: Limit) -> Result<(), EngineError> {
+fn check_prompt(
+    n_prompt: usize,
+    (n_ctx, n_ctx_max): (usize, usize),
+    limit: Limit,
+) -> Result<(), EngineError> {
     if n_prompt == 0 {
         return Err(EngineError::EmptyPrompt);
     }
     // an answer needs a place too
     let n_needed = n_prompt + usize::from(limit != Limit::Tokens(0));
     if n_needed > n_ctx {
-        Err(EngineError::PromptTooLong { n_prompt, n_ctx })
+        Err(EngineError::PromptTooLong {
+            n_prompt,
+            n_ctx,
+            n_ctx_max,
+        })
     } else {
         Ok(())
     }

@@ -216,12 +216,17 @@ impl Model {
                 self.hparams.n_context_train.min(n_fit)
             }
         };
-        let max = self.hparams.max_positions().unwrap_or(CONTEXT_MAX);
-        let max = max.min(CONTEXT_MAX);
+        let max = self.context_length_max();
         if n_ctx == 0 || n_ctx > max {
             return Err(EngineError::ContextLength { n_ctx, max });
         }
         Ok(n_ctx)
+    }
+
+    /// The most positions that a context can have.
+    pub fn context_length_max(&self) -> usize {
+        let max = self.hparams.max_positions().unwrap_or(CONTEXT_MAX);
+        max.min(CONTEXT_MAX)
     }
 
     /// Bytes of the cache that [`crate::Context::new`] reserves with these options.

@@ -73,6 +73,7 @@ impl Session {
                 n_bytes,
                 n_tokens_min,
                 n_ctx,
+                n_ctx_max: self.context.model().context_length_max(),
             });
         }
         Ok(())
@@ -83,7 +84,9 @@ impl Session {
     /// Errors: an empty prompt, one that does not fit the context, invalid sampling options.
     pub fn check(&self, prompt: &[u32], options: &GenerateOptions) -> Result<(), EngineError> {
         let tokenizer = self.context.model().tokenizer();
-        check_request(tokenizer, prompt.len(), self.context.n_ctx(), options)
+        let n_ctx_max = self.context.model().context_length_max();
+        let room = (self.context.n_ctx(), n_ctx_max);
+        check_request(tokenizer, prompt.len(), room, options)
     }
 
     /// Computes the tokens from `start` on, in parts; false if interrupted in between.
@@ -119,6 +122,10 @@ impl Session {
 impl Predictor for Session {
     fn n_ctx(&self) -> usize {
         self.context.n_ctx()
+    }
+
+    fn n_ctx_max(&self) -> usize {
+        self.context.model().context_length_max()
     }
 
     fn predict(

@@ -124,7 +124,28 @@ fn learned_positions_bound_the_context() {
             max: 256
         })
     ));
-    Context::new(model, &options(CacheTypes::F16, 256, 512)).unwrap();
+    // A hint that is followed leads no longer than that.
+    for (n_ctx, n_prompt, hint) in [
+        (
+            10,
+            255,
+            "give a longer context with -c, or a shorter prompt",
+        ),
+        (
+            10,
+            256,
+            "give a shorter prompt: no context of this model is longer than 256",
+        ),
+        (
+            256,
+            256,
+            "give a shorter prompt: no context of this model is longer than 256",
+        ),
+    ] {
+        let session = Session::new(model.clone(), &options(CacheTypes::F16, n_ctx, 512)).unwrap();
+        let asked = session.check(&vec![1; n_prompt], &GenerateOptions::default());
+        assert_eq!(asked.unwrap_err().hint().unwrap(), hint);
+    }
 }
 
 #[test]
@@ -189,7 +210,8 @@ fn a_failed_batch_changes_nothing() {
             EngineError::ContextFull {
                 n_past: 8,
                 n_new: 3,
-                n_ctx: 10
+                n_ctx: 10,
+                ..
             }
         ),
         "{error}"

@@ -175,10 +175,14 @@ impl<'a> Chat<'a> {
         };
         let known = error.downcast_ref::<EngineError>();
         if let (true, Some(known)) = (go_on, known) {
+            let longer = known.fits_longer_context();
             let error = match self.is_crowded(known) {
-                true => error.context(Hint::new(
-                    "/clear forgets the conversation; or start again with a longer context (-c)",
-                )),
+                true => error.context(Hint::new(match longer {
+                    true => {
+                        "/clear forgets the conversation; or start again with a longer context (-c)"
+                    }
+                    false => "/clear forgets the conversation",
+                })),
                 false => error,
             };
             failure::print(&error);
