@@ -20,6 +20,8 @@ pub trait Block: Pod {
 pub trait Encode: Block {
     /// Whether the search can do nothing without an importance matrix.
     const NEEDS_IMPORTANCE: bool = false;
+    /// Whether an importance matrix changes what comes out.
+    const TAKES_IMPORTANCE: bool = true;
 
     /// Encodes one row. `x` has `blocks.len() * LEN` elements, `importance` as many where it is given: always, for a
     /// type that [needs](Self::NEEDS_IMPORTANCE) it.
@@ -41,6 +43,8 @@ pub(crate) struct Codec {
     pub encode: Option<EncodeRows>,
     /// Whether `encode` can do nothing without an importance matrix.
     pub needs_importance: bool,
+    /// Whether `encode` does anything with one.
+    pub takes_importance: bool,
     pub dot: Option<DotRows>,
     /// Index of the first block with a non-finite scale.
     pub first_non_finite: fn(&[u8]) -> Option<usize>,
@@ -59,6 +63,7 @@ impl Codec {
             decode: decode_blocks::<B>,
             encode: None,
             needs_importance: false,
+            takes_importance: false,
             dot: None,
             first_non_finite: first_non_finite::<B>,
         }
@@ -72,6 +77,7 @@ impl Codec {
     pub const fn with_encode<B: Encode>(mut self) -> Self {
         self.encode = Some(encode_rows::<Plain, B>);
         self.needs_importance = B::NEEDS_IMPORTANCE;
+        self.takes_importance = B::TAKES_IMPORTANCE;
         self
     }
 

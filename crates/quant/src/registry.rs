@@ -236,6 +236,14 @@ impl TensorType {
             .is_some_and(|codec| codec.needs_importance)
     }
 
+    /// Whether an importance matrix changes what [`encode`](Self::encode) makes.
+    pub fn takes_importance(self) -> bool {
+        self.0
+            .codec
+            .as_ref()
+            .is_some_and(|codec| codec.takes_importance)
+    }
+
     /// Whether blocks of this type are only ever activations: nothing is multiplied with weights of it.
     pub fn is_for_activations(self) -> bool {
         self.is_quantized()

@@ -212,3 +212,29 @@ fn byte_order_turns_and_returns() {
     q6_k.swap_byte_order(&mut block).expect("a whole block");
     assert_eq!(block[208..], [0, 1]);
 }
+
+/// Weights that differ a thousandfold from column to column, on values that no levels fit.
+#[test]
+fn importance_changes_what_takes_it() {
+    let x: Vec<f32> = (0..N)
+        .map(|i| ((i * 7919 % 1009) as f32 - 504.0) / 300.0)
+        .collect();
+    let weights: Vec<f32> = (0..N)
+        .map(|i| if i % 3 == 0 { 1000.0 } else { 1.0 })
+        .collect();
+    let ones = vec![1.0; N];
+    for ty in TensorType::all().filter(|ty| ty.can_encode()) {
+        let encoded = |importance: Option<&[f32]>| {
+            let mut out = vec![0; ty.row_bytes(N as u64).expect("whole blocks") as usize];
+            ty.encode(&x, N, importance, &mut out)
+                .expect("the buffers fit");
+            out
+        };
+        let plain = encoded(least_importance(ty, &ones));
+        assert_eq!(
+            encoded(Some(&weights)) != plain,
+            ty.takes_importance(),
+            "{ty}"
+        );
+    }
+}

@@ -303,6 +303,9 @@ impl Importance {
         let (mut n_unused, mut first_unused) = (0, None);
         for (tensor, planned) in quantized {
             self.check_range(tensor)?;
+            if !planned.ty.takes_importance() {
+                continue;
+            }
             if let (unused @ 1.., all) = self.unused_columns(tensor, planned.ty) {
                 n_unused += 1;
                 first_unused.get_or_insert((&*tensor.name, unused, all));

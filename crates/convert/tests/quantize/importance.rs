@@ -59,15 +59,16 @@ fn case_b37_a_block_that_was_never_seen_is_told_of() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("in.gguf");
     write_query(&path, &values(512 * 4));
-    let quantized = |name: &str, weights: Vec<f32>| {
+    let quantized_to = |ty: &str, name: &str, weights: Vec<f32>| {
         let output = folder.path().join(name);
-        let mut options = QuantizeOptions::new(&path, &output, recipe("Q4_0"));
+        let mut options = QuantizeOptions::new(&path, &output, recipe(ty));
         options.importance = Some(importance(&[(QUERY, weights)]));
         let report = run(&options).expect("it can be quantized");
         let model = Model::open(&output).expect("it was just written");
         let view = model.tensor(QUERY).expect("it is there");
         (report.warnings, view.data.to_vec())
     };
+    let quantized = |name: &str, weights| quantized_to("Q4_0", name, weights);
     let with = |start: usize, weight: f32| {
         let mut weights = vec![0.5; 256];
         weights[start..start + 64].fill(weight);
@@ -90,6 +91,9 @@ fn case_b37_a_block_that_was_never_seen_is_told_of() {
     let mut weights = vec![0.5; 256];
     weights[0] = 0.0;
     assert!(quantized("one", weights).0.is_empty());
+    // What takes no importance misses none.
+    let (warnings, _) = quantized_to("Q8_0", "q8_0", with(32, 0.0));
+    assert!(warnings.is_empty(), "{warnings:?}");
 }
 
 const EXPERTS: &str = "blk.0.ffn_up_exps.weight";

@@ -51,6 +51,8 @@ impl Block for BlockF16 {
 }
 
 impl Encode for BlockF16 {
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.iter().zip(blocks) {

@@ -122,6 +122,8 @@ impl Block for BlockMxfp4 {
 }
 
 impl Encode for BlockMxfp4 {
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.as_chunks().0.iter().zip(blocks) {

@@ -111,6 +111,8 @@ impl Block for BlockNvfp4 {
 }
 
 impl Encode for BlockNvfp4 {
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.as_chunks::<64>().0.iter().zip(blocks) {

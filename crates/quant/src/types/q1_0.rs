@@ -71,6 +71,8 @@ impl Block for BlockQ1_0 {
 
 impl Encode for BlockQ1_0 {
     /// The scale is the mean magnitude.
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.chunks_exact(128).zip(blocks) {

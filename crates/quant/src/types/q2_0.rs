@@ -68,6 +68,8 @@ impl Block for BlockQ2_0 {
 
 impl Encode for BlockQ2_0 {
     /// The scale is the largest magnitude, so that level 2 never occurs.
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.as_chunks::<64>().0.iter().zip(blocks) {

@@ -53,6 +53,8 @@ impl Block for BlockQ8_1 {
 }
 
 impl Encode for BlockQ8_1 {
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.as_chunks().0.iter().zip(blocks) {

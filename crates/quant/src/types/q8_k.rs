@@ -66,6 +66,8 @@ impl Block for BlockQ8K {
 }
 
 impl Encode for BlockQ8K {
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.chunks_exact(256).zip(blocks) {

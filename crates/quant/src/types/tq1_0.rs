@@ -108,6 +108,8 @@ pub(crate) fn ternary_digits<L: Lanes>(x: &[f32; 256]) -> (f32, [u8; 256]) {
 }
 
 impl Encode for BlockTq1_0 {
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.as_chunks().0.iter().zip(blocks) {

@@ -60,6 +60,8 @@ impl Block for BlockTq2_0 {
 }
 
 impl Encode for BlockTq2_0 {
+    const TAKES_IMPORTANCE: bool = false;
+
     #[inline(always)]
     fn encode_row<L: Lanes>(x: &[f32], _importance: Option<&[f32]>, blocks: &mut [Self]) {
         for (x, block) in x.as_chunks().0.iter().zip(blocks) {
