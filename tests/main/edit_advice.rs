@@ -55,18 +55,12 @@ fn a_template_that_loses_what_is_said_is_written_with_a_warning() {
         "tokenizer_config.json",
         r#"{"bos_token": "<s>", "chat_template": "{{ messages }}"}"#,
     );
-    assert_snapshot!(edit(&place, &["--chat-template-file", "tokenizer_config.json"]), @r"
-    exit: 1
-    --- stderr
-    error: tokenizer_config.json: is JSON that holds templates, and no template
-    hint: --chat-template-config takes the template out of such a file
-    ");
     let key_and_file = "tokenizer.chat_template=tokenizer_config.json";
     assert_snapshot!(edit(&place, &["--set-file", key_and_file]), @r#"
     exit: 1
     --- stderr
     error: model.gguf: refused: "tokenizer.chat_template": is JSON that holds templates, and no template
-    hint: --chat-template-config takes the template out of such a file; `--force` writes it as it is
+    hint: --chat-template-file takes the template out of such a file; `--force` writes it as it is
     "#);
     assert_eq!(value(&path, "tokenizer.chat_template"), None);
     let dry = ["--dry-run", "--chat-template"];
@@ -97,6 +91,76 @@ fn a_template_that_loses_what_is_said_is_written_with_a_warning() {
         shown.contains("warning: model.gguf: \"tokenizer.chat_templates\": \"tool_use\" is listed"),
         "{shown}"
     );
+}
+
+/// What a file holds is told apart before it becomes a template, or a text.
+#[test]
+fn what_is_no_template_is_not_written_as_one() {
+    let place = Workplace::new();
+    let path = small(&place);
+    let before = fs::read(&path).expect("the file");
+    let expected = "hint: expected is the Jinja text of a template, or JSON with `chat_template`";
+    for (bytes, fault) in [
+        (&b""[..], "is empty, and no chat template"),
+        (b"{{ x }}\0", "is no chat template: byte 7 is NUL"),
+        (b"{{ x \xff }}", "is not UTF-8 at byte 5"),
+        (
+            b"[]",
+            "is a JSON list without templates, and no chat template",
+        ),
+        (b"null", "is a JSON value, and no chat template"),
+        (b"\"A\"", "is a JSON string, and no chat template"),
+        (
+            b"\xef\xbb\xbf{\"bos_token\": 1}",
+            "is a JSON object without `chat_template`, and no chat template",
+        ),
+        (
+            b"{\"chat_template\": \"{{ mess",
+            "is broken JSON, and no chat template: EOF while parsing a string",
+        ),
+    ] {
+        fs::write(place.path("t"), bytes).expect("the folder is writable");
+        let shown = edit(&place, &["--chat-template-file", "t"]);
+        assert!(shown.contains(&format!("error: t: {fault}")), "{shown}");
+        assert!(shown.contains(expected), "{shown}");
+        let key_and_file = ["--set-file", "tokenizer.chat_template=t"];
+        let shown = edit(&place, &key_and_file);
+        assert!(
+            shown.starts_with("exit: 1") && shown.contains(fault),
+            "{shown}"
+        );
+    }
+    fs::write(place.path("t"), b"abc\xff").expect("the folder is writable");
+    assert_snapshot!(edit(&place, &["--set-file", "general.description=t"]), @r"
+    exit: 1
+    --- stderr
+    error: t: is not UTF-8 at byte 3
+    hint: strings of a GGUF file are UTF-8; save the text as that
+    ");
+    assert_eq!(fs::read(&path).expect("the file"), before);
+    for (text, template) in [
+        ("[INST] {{ messages }}", "[INST] {{ messages }}"),
+        ("\u{feff}{{ messages }}", "{{ messages }}"),
+        (
+            "\u{feff}{\"chat_template\": \"A{{ messages }}\"}",
+            "A{{ messages }}",
+        ),
+        (
+            "[{\"name\": \"default\", \"template\": \"B{{ messages }}\"}]",
+            "B{{ messages }}",
+        ),
+    ] {
+        place.write("t", text);
+        for flags in [["--chat-template-file", "t"], ["--chat-template", text]] {
+            place.run("gristmill edit model.gguf --set tokenizer.chat_template=x");
+            edit(&place, &flags);
+            assert_eq!(
+                value(&path, "tokenizer.chat_template"),
+                Some(template.into()),
+                "{flags:?}"
+            );
+        }
+    }
 }
 
 #[test]

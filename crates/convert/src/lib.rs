@@ -20,6 +20,7 @@ mod small_file;
 mod source;
 mod stream;
 mod summary;
+mod template;
 mod tokenizer;
 
 pub use convert::{ConvertOptions, ConvertReport, convert};
@@ -27,4 +28,5 @@ pub use error::{ConvertError, NoFolder};
 pub use output::{OutputType, Uniform};
 pub use progress::{Event, Progress};
 pub use summary::done;
+pub use template::{TemplateFault, TemplateText, template_text};
 pub use tokenizer::{TokenizerImport, TokenizerLog, TokenizerOptions, tokenizer_metadata};

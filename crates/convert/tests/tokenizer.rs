@@ -408,6 +408,25 @@ fn b27_chat_templates() {
         Some(&"from json".into())
     );
 
+    // A file that holds JSON is read as that, and what is no template is none.
+    let marked = "\u{feff}{\"chat_template\": \"from json\"}";
+    folder.write("chat_template.jinja", marked.as_bytes());
+    assert_eq!(
+        entry(&folder.import().unwrap(), key),
+        Some(&"from json".into())
+    );
+    for (bytes, fault) in [
+        (&b""[..], "is empty"),
+        (b"{{ x }}\0", "byte 7 is NUL"),
+        (b"[]", "is a JSON list without templates"),
+        (b"{\"chat_template\": \"{{", "is broken JSON"),
+    ] {
+        folder.write("chat_template.jinja", bytes);
+        let error = folder.import().map(|_| ()).unwrap_err().to_string();
+        let file = "chat_template.jinja: ";
+        assert!(error.contains(file) && error.contains(fault), "{error}");
+    }
+
     let import = Folder::new(&[("tokenizer.json", &json)]).import().unwrap();
     assert_eq!(entry(&import, key), None);
     assert!(

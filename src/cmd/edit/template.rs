@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use gristmill_convert::{TemplateFault, TemplateText, template_text};
 use gristmill_engine::chat::ChatTemplate;
 use gristmill_gguf::edit::{Edit, Plan};
-use gristmill_gguf::{Array, Metadata};
+use gristmill_gguf::{Array, Metadata, Value};
 use gristmill_measure::check::{Severity, check_templates};
 use serde_json::Value as Json;
 
-use super::input::read_text;
+use super::input::{read, read_text};
 use super::request::set;
 use super::value::Target;
 use crate::failure::Hint;
@@ -21,10 +22,10 @@ const TEMPLATES: &str = "tokenizer.chat_templates";
 /// Where a chat template comes from.
 #[derive(clap::Args)]
 pub struct TemplateFlags {
-    /// Chat template as text, or as a JSON list of named ones
+    /// Chat template as text, or as JSON with one or a list of named ones
     #[arg(long, value_name = "JINJA", group = "template")]
     chat_template: Vec<String>,
-    /// Chat template from a file
+    /// Chat template from a file: Jinja, or JSON that has it as chat_template
     #[arg(long, value_name = "FILE", group = "template")]
     chat_template_file: Vec<PathBuf>,
     /// Chat template, or several, from a tokenizer_config.json
@@ -44,12 +45,16 @@ impl TemplateFlags {
     pub fn edits(&self, target: Target) -> anyhow::Result<Vec<Edit>> {
         let mut edits = Vec::new();
         for text in &self.chat_template {
-            edits.extend(from_text(text, target)?);
+            if !text.contains('{') && Path::new(text).exists() {
+                let hint =
+                    "--chat-template takes the template itself; --chat-template-file reads one";
+                return Err(anyhow!("{text:?} is a file, and no template").context(Hint::new(hint)));
+            }
+            let from = Path::new("--chat-template");
+            edits.extend(from_bytes(text.as_bytes(), from, target)?);
         }
         for path in &self.chat_template_file {
-            let text = read_text(path)?;
-            refuse_config(&text, path)?;
-            edits.extend(one_template(&text, target));
+            edits.extend(from_bytes(&read(path)?, path, target)?);
         }
         for path in &self.chat_template_config {
             edits.extend(from_config(path, target)?);
@@ -58,46 +63,22 @@ impl TemplateFlags {
     }
 }
 
-fn from_text(text: &str, target: Target) -> anyhow::Result<Vec<Edit>> {
-    if text.starts_with('[') {
-        let list = serde_json::from_str(text).context("--chat-template: no JSON list")?;
-        return templates(&list);
-    }
-    if !text.contains('{') && Path::new(text).exists() {
-        let hint = "--chat-template takes the template itself; --chat-template-file reads one";
-        return Err(anyhow!("{text:?} is a file, and no template").context(Hint::new(hint)));
-    }
-    refuse_config(text, Path::new("--chat-template"))?;
-    Ok(one_template(text, target))
-}
-
-/// A configuration is valid as a template, and is none.
-fn refuse_config(text: &str, from: &Path) -> anyhow::Result<()> {
-    match config_fault(text) {
-        None => Ok(()),
-        Some((fault, hint)) => {
+/// The template that stands in a text, or that JSON holds.
+fn from_bytes(bytes: &[u8], from: &Path, target: Target) -> anyhow::Result<Vec<Edit>> {
+    match template_text(bytes) {
+        Ok(TemplateText::Jinja(text)) => Ok(one_template(text, target)),
+        Ok(TemplateText::Json(held)) => from_json(&held, target),
+        Err(fault) => {
             let error = anyhow!("{}: {fault}", from.display());
-            Err(error.context(Hint::new(hint)))
+            Err(error.context(Hint::new(TemplateFault::REMEDY)))
         }
     }
 }
 
-/// What is wrong with a text that is JSON, and the remedy.
-fn config_fault(text: &str) -> Option<(&'static str, &'static str)> {
-    let holds = "is JSON that holds templates, and no template";
-    match serde_json::from_str(text).ok()? {
-        Json::Object(object) if object.contains_key("chat_template") => Some((
-            holds,
-            "--chat-template-config takes the template out of such a file",
-        )),
-        Json::Array(list) if list.iter().any(|item| item.get("template").is_some()) => {
-            Some((holds, "--chat-template takes such a list as its text"))
-        }
-        Json::Object(_) => Some((
-            "is a JSON object, and no template",
-            "name the file that holds the template, or the tokenizer_config.json with --chat-template-config",
-        )),
-        _ => None,
+fn from_json(held: &Json, target: Target) -> anyhow::Result<Vec<Edit>> {
+    match held {
+        Json::String(text) => Ok(one_template(text, target)),
+        list => templates(list),
     }
 }
 
@@ -105,8 +86,7 @@ fn from_config(path: &Path, target: Target) -> anyhow::Result<Vec<Edit>> {
     let config: Json = serde_json::from_str(&read_text(path)?)
         .with_context(|| format!("{}: no JSON", path.display()))?;
     match config.get("chat_template") {
-        Some(Json::String(text)) => Ok(one_template(text, target)),
-        Some(list @ Json::Array(_)) => templates(list),
+        Some(held @ (Json::String(_) | Json::Array(_))) => from_json(held, target),
         _ => bail!("{}: has no chat_template", path.display()),
     }
 }
@@ -170,16 +150,8 @@ pub fn compile(plan: &Plan, force: bool) -> anyhow::Result<()> {
         let Some(value) = &change.after else {
             continue;
         };
-        let text = value.as_text().and_then(|text| text.to_str());
-        let mend = "mend the template";
-        let (fault, remedy) = match (text.and_then(config_fault), text.map(ChatTemplate::new)) {
-            (Some((fault, remedy)), _) => (fault.to_owned(), remedy),
-            (None, Some(Ok(_))) => continue,
-            (None, Some(Err(error))) => (error.to_string(), mend),
-            (None, None) => {
-                let fault = format!("chat template: {} is no text", value.type_name());
-                (fault, mend)
-            }
+        let Some((fault, remedy)) = fault_of(value) else {
+            continue;
         };
         let (path, key) = (plan.path().display(), &change.key);
         if !force {
@@ -189,6 +161,26 @@ pub fn compile(plan: &Plan, force: bool) -> anyhow::Result<()> {
         say!("warning: {path}: {key:?}: {fault}");
     }
     Ok(())
+}
+
+/// Why a value is no template that an engine compiles, and the remedy.
+fn fault_of(value: &Value) -> Option<(String, &'static str)> {
+    let mend = "mend the template";
+    let Some(text) = value.as_text() else {
+        let fault = format!("chat template: {} is no text", value.type_name());
+        return Some((fault, mend));
+    };
+    match template_text(text.as_bytes()) {
+        Ok(TemplateText::Jinja(text)) => {
+            let error = ChatTemplate::new(text).err()?;
+            Some((error.to_string(), mend))
+        }
+        Ok(TemplateText::Json(_)) => Some((
+            "is JSON that holds templates, and no template".to_owned(),
+            "--chat-template-file takes the template out of such a file",
+        )),
+        Err(fault) => Some((fault.to_string(), TemplateFault::REMEDY)),
+    }
 }
 
 /// The metadata before edits of templates; none where no edit names one.

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use gristmill_convert::{TemplateFault, TemplateText, template_text};
 use gristmill_engine::chat::ChatTemplate;
 use gristmill_engine::sampling::SamplingOptions;
 use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Limit, LoadOptions};
 
 use crate::escapes::unescape;
+use crate::failure::Hint;
 use crate::numbers::{self, Threads};
 
 #[derive(clap::Args)]
@@ -128,8 +130,11 @@ impl ChatFlags {
             return Ok(None);
         };
         let origin = path.display().to_string();
-        let source = std::fs::read_to_string(path)
-            .with_context(|| format!("{origin}: cannot read the template"))?;
+        let source =
+            std::fs::read(path).with_context(|| format!("{origin}: cannot read the template"))?;
+        let source = one_template(&source).map_err(|fault| {
+            anyhow::anyhow!("{origin}: {fault}").context(Hint::new(TemplateFault::REMEDY))
+        })?;
         let template = ChatTemplate::new(&source).with_context(|| origin.clone())?;
         Ok(Some((template, origin)))
     }
@@ -155,6 +160,24 @@ impl ChatFlags {
         }
         variables
     }
+}
+
+/// The template of a file; of several in JSON that of the model.
+fn one_template(bytes: &[u8]) -> Result<String, TemplateFault> {
+    let held = match template_text(bytes)? {
+        TemplateText::Jinja(text) => return Ok(text.to_owned()),
+        TemplateText::Json(held) => held,
+    };
+    let of_model = |item: &&serde_json::Value| item["name"] == "default";
+    let mut named = held.as_array().into_iter().flatten();
+    let text = match held.as_str() {
+        Some(text) => Some(text),
+        None => named
+            .find(of_model)
+            .and_then(|item| item["template"].as_str()),
+    };
+    let none = TemplateFault::Json("JSON without a template named `default`");
+    text.map(str::to_owned).ok_or(none)
 }
 
 type JsonObject = serde_json::Map<String, serde_json::Value>;

@@ -10,6 +10,7 @@ use super::files::Files;
 use super::{ADDITIONAL_TEMPLATES, Entries, TokenizerLog};
 use crate::ConvertError;
 use crate::small_file::{read_bytes, read_json};
+use crate::template::{TemplateText, template_text};
 
 /// The templates of a model.
 #[derive(Default)]
@@ -24,9 +25,9 @@ pub(super) fn read(files: &Files, log: &mut TokenizerLog) -> Result<Templates, C
         .config
         .as_ref()
         .and_then(|config| config.get("chat_template"));
-    if let Some(text) = read_text(files, "chat_template.jinja")? {
-        templates.default = Some(text);
-        log.chat_template = Some("chat_template.jinja");
+    let file = "chat_template.jinja";
+    if let Some(held) = read_template(files, file)? {
+        templates.take(&held, file, files, log)?;
         if configured.is_some_and(|value| value.as_str() != templates.default.as_deref()) {
             log.warnings.push(
                 "chat_template.jinja is used; tokenizer_config.json has another chat template"
@@ -34,11 +35,11 @@ pub(super) fn read(files: &Files, log: &mut TokenizerLog) -> Result<Templates, C
             );
         }
     } else if let Some(value) = configured.filter(|value| !value.is_null()) {
-        templates.take(value, "tokenizer_config.json", log);
+        templates.take(value, "tokenizer_config.json", files, log)?;
     } else {
         let json: Option<Map<String, Value>> = read_json(&files.folder.join("chat_template.json"))?;
         if let Some(value) = json.as_ref().and_then(|json| json.get("chat_template")) {
-            templates.take(value, "chat_template.json", log);
+            templates.take(value, "chat_template.json", files, log)?;
         }
     }
     templates.read_additional(files)?;
@@ -55,8 +56,21 @@ pub(super) fn read(files: &Files, log: &mut TokenizerLog) -> Result<Templates, C
 
 impl Templates {
     /// A template, or a list of objects with `name` and `template`.
-    fn take(&mut self, value: &Value, file: &'static str, log: &mut TokenizerLog) {
+    ///
+    /// # Errors
+    /// A text with a NUL in it.
+    fn take(
+        &mut self,
+        value: &Value,
+        file: &'static str,
+        files: &Files,
+        log: &mut TokenizerLog,
+    ) -> Result<(), ConvertError> {
         match value {
+            Value::String(text) if text.trim().is_empty() => {
+                log.warnings
+                    .push(format!("chat_template in {file} is empty"));
+            }
             Value::String(text) => self.default = Some(text.clone()),
             Value::Array(list) => {
                 for choice in list {
@@ -70,9 +84,19 @@ impl Templates {
                 "chat_template in {file} is neither text nor a list"
             )),
         }
+        let named = self.named.iter().map(|(_, text)| text);
+        let at = self
+            .default
+            .iter()
+            .chain(named)
+            .find_map(|text| text.find('\0'));
+        if let Some(at) = at {
+            return Err(files.error(file, format!("chat_template: byte {at} is NUL")));
+        }
         if self.default.is_some() {
             log.chat_template = Some(file);
         }
+        Ok(())
     }
 
     fn add(&mut self, name: &str, text: String) {
@@ -101,8 +125,13 @@ impl Templates {
         names.sort_unstable();
         for name in names {
             let file = format!("{ADDITIONAL_TEMPLATES}/{name}.jinja");
-            if let Some(text) = read_text(files, &file)? {
-                self.add(&name, text);
+            match read_template(files, &file)? {
+                Some(Value::String(text)) => self.add(&name, text),
+                Some(_) => {
+                    let reason = "holds several chat templates where one was expected";
+                    return Err(files.error(&file, reason.to_owned()));
+                }
+                None => {}
             }
         }
         Ok(())
@@ -122,14 +151,14 @@ impl Templates {
     }
 }
 
-fn read_text(files: &Files, name: &str) -> Result<Option<String>, ConvertError> {
+/// What a file for a template holds: its text, or what JSON in its place has for one.
+fn read_template(files: &Files, name: &str) -> Result<Option<Value>, ConvertError> {
     let Some(bytes) = read_bytes(&files.folder.join(name))? else {
         return Ok(None);
     };
-    String::from_utf8(bytes).map(Some).map_err(|error| {
-        files.error(
-            name,
-            format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to()),
-        )
-    })
+    match template_text(&bytes) {
+        Ok(TemplateText::Jinja(text)) => Ok(Some(text.into())),
+        Ok(TemplateText::Json(held)) => Ok(Some(held)),
+        Err(fault) => Err(files.error(name, fault.to_string())),
+    }
 }
