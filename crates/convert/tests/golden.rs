@@ -3,6 +3,7 @@
 use gristmill_convert::{ConvertOptions, OutputType, convert};
 use gristmill_gguf::{Model, TensorInfo, Value};
 use gristmill_model::architecture_of_config;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 #[test]
@@ -12,8 +13,10 @@ fn conversions_equal_the_reference() {
         return;
     };
     let mut n_compared = 0;
+    let mut classes = BTreeSet::new();
     for checkpoint in checkpoints {
         let name = &checkpoint.name;
+        classes.insert(checkpoint.class.clone());
         for ty in checkpoint.output_types() {
             let out = tempfile::tempdir().unwrap();
             let options = ConvertOptions {
@@ -36,7 +39,10 @@ fn conversions_equal_the_reference() {
     }
     // Ten when this was written: what is missing from the data must not pass for compared.
     assert!(n_compared >= 10, "{n_compared}");
-    gristmill_golden::compared(n_compared, "converted files");
+    // So that a new class can be seen to be among them.
+    let classes: Vec<String> = classes.into_iter().collect();
+    let what = format!("converted files of {}", classes.join(", "));
+    gristmill_golden::compared(n_compared, &what);
 }
 
 /// Compares entry by entry and tensor by tensor, so that a failure says what differs, and then the whole files.
