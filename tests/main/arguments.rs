@@ -437,7 +437,7 @@ fn quantize_refuses_what_cannot_be_loaded() {
     hint: the metadata is incomplete or was edited; convert the model again from its original checkpoint
     exit: 1
     --- stderr
-    error: unknown.gguf: general.architecture is "frobnicator", which no known model has
+    error: unknown.gguf: general.architecture is "frobnicator", which no known model has (gristmill runs gemma3, gpt2, llama, qwen2, qwen3; 148 more are quantized)
     hint: the metadata is damaged or was edited; `--override-kv general.architecture=str:NAME` sets the right name
     exit: 1
     --- stderr
@@ -453,12 +453,12 @@ fn quantize_refuses_what_cannot_be_loaded() {
     hint: the metadata is incomplete or was edited; convert the model again from its original checkpoint
     exit: 1
     --- stderr
-    error: a.gguf: general.architecture is "foo", which no known model has
-    hint: the metadata is damaged or was edited; `--override-kv general.architecture=str:NAME` sets the right name
+    error: `--override-kv general.architecture=str:foo` makes a file that does not load: no known model has the architecture "foo" (gristmill runs gemma3, gpt2, llama, qwen2, qwen3)
+    hint: give another value, or leave the entry out
     exit: 1
     --- stderr
-    error: a.gguf: general.architecture is "foo", which no known model has
-    hint: the metadata is damaged or was edited; `--override-kv general.architecture=str:NAME` sets the right name
+    error: `--override-kv general.architecture=str:foo` makes a file that does not load: no known model has the architecture "foo" (gristmill runs gemma3, gpt2, llama, qwen2, qwen3)
+    hint: give another value, or leave the entry out
     "#);
     assert!(!place.path("out.gguf").exists());
 }

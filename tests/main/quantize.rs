@@ -370,26 +370,37 @@ fn types_for_a_size() {
     assert!((39_000..=41_472).contains(&bytes), "{bytes}");
 }
 
-/// Sizes that the tensors do not have: what is set is to blame, not what the source lacks already.
+/// What would not load is refused before anything is written, and what is set is to blame, not what the source lacks.
 #[test]
-fn sizes_that_contradict_the_tensors_are_told_of() {
+fn overrides_with_which_nothing_loads_are_refused() {
     let place = with_model();
-    let warned = |flags: &str| {
-        let run = place.run(&format!(
-            "gristmill quantize --dry-run {flags} a.gguf b.gguf Q8_0"
-        ));
-        assert!(run.starts_with("exit: 0"), "{run}");
-        let lines = run.lines().filter(|line| line.contains("contradicts"));
-        lines.collect::<Vec<_>>().join("\n")
+    let refused = |entries: &str| {
+        let flags: String = entries
+            .split_whitespace()
+            .map(|entry| format!("--override-kv {entry} "))
+            .collect();
+        let run = place.run(&format!("gristmill quantize {flags}a.gguf b.gguf Q8_0"));
+        assert_eq!(place.files(), ["a.gguf"], "{run}");
+        let error = run.strip_prefix("exit: 1\n--- stderr\nerror: ");
+        let error = error.unwrap_or_else(|| panic!("{run}"));
+        let hint = "hint: give another value, or leave the entry out";
+        let (error, _) = error.split_once('\n').unwrap_or_default();
+        assert!(run.contains(hint), "{run}");
+        error.to_owned()
     };
-    let set = |key: &str, value: u32| format!("--override-kv llama.{key}=int:{value}");
-    assert_snapshot!(warned(&set("embedding_length", 512)), @r#"warning: `--override-kv llama.embedding_length=int:512` contradicts the tensors: tensor "token_embd.weight" has shape [256, 40], not [512, 40]; the output will not load"#);
-    assert_snapshot!(warned(&set("block_count", 3)), @r#"warning: `--override-kv llama.block_count=int:3` contradicts the tensors: there is no tensor "blk.2.attn_norm.weight"; the output will not load"#);
-    assert_snapshot!(warned(&set("block_count", 1)), @r#"warning: `--override-kv llama.block_count=int:1` contradicts the tensors: there is no place for tensor "blk.1.attn_v.weight" of shape [160, 64]; the output will not load"#);
-    assert_snapshot!(warned(&set("context_length", 512)), @"");
+    assert_snapshot!(refused("llama.embedding_length=int:512"), @r#"`--override-kv llama.embedding_length=int:512` makes a file that does not load: tensor "token_embd.weight" has shape [256, 40], not [512, 40]"#);
+    assert_snapshot!(refused("llama.block_count=int:3"), @r#"`--override-kv llama.block_count=int:3` makes a file that does not load: there is no tensor "blk.2.attn_norm.weight""#);
+    assert_snapshot!(refused("llama.block_count=int:1"), @r#"`--override-kv llama.block_count=int:1` makes a file that does not load: there is no place for tensor "blk.1.attn_v.weight" of shape [160, 64]"#);
     // Of several the one that is to blame.
-    let both = format!("{} {}", set("vocab_size", 50), set("context_length", 32));
-    assert_snapshot!(warned(&both), @r#"warning: `--override-kv llama.vocab_size=int:50` contradicts the tensors: tensor "token_embd.weight" has shape [256, 40], not [256, 50]; the output will not load"#);
+    assert_snapshot!(refused("llama.vocab_size=int:50 llama.context_length=int:32"), @r#"`--override-kv llama.vocab_size=int:50` makes a file that does not load: tensor "token_embd.weight" has shape [256, 40], not [256, 50]"#);
+    let taken = "--override-kv llama.context_length=int:512";
+    let run = place.run(&format!(
+        "gristmill quantize --dry-run {taken} a.gguf b.gguf Q8_0"
+    ));
+    assert!(
+        run.starts_with("exit: 0") && !run.contains("override"),
+        "{run}"
+    );
 }
 
 /// Flags that could have no effect are refused, and values that would not be kept as they are.
@@ -431,7 +442,7 @@ fn flags_without_effect_are_refused() {
     assert_snapshot!(place.run("gristmill quantize --override-kv llama.block_count=int:0 a.gguf b.gguf Q4_K_S"), @r#"
     exit: 1
     --- stderr
-    error: what `--override-kv` sets cannot be loaded: metadata key `llama.block_count` is 0: must be from 1 to 512
+    error: `--override-kv llama.block_count=int:0` makes a file that does not load: metadata key `llama.block_count` is 0: must be from 1 to 512
     hint: give another value, or leave the entry out
     "#);
     assert_eq!(place.files(), ["a.gguf"]);

@@ -354,7 +354,12 @@ pub enum ConvertError {
         target: TensorType,
     },
     /// The source's metadata names no architecture that any model has.
-    #[error("{}: general.architecture is {name:?}, which no known model has", .path.display())]
+    #[error(
+        "{}: general.architecture is {name:?}, which no known model has (gristmill runs {}; {} more are quantized)",
+        .path.display(),
+        gristmill_model::arch::names().join(", "),
+        gristmill_model::REFERENCE_ARCHITECTURES.len() - gristmill_model::ARCHITECTURES.len()
+    )]
     UnknownArchitecture {
         /// The source.
         path: PathBuf,
@@ -369,11 +374,13 @@ pub enum ConvertError {
         /// What is wrong.
         source: Box<gristmill_model::ModelError>,
     },
-    /// Metadata that was to be set makes a description of no model that could be loaded.
-    #[error("what `--override-kv` sets cannot be loaded: {source}")]
+    /// Metadata that was to be set makes a file of no model that could be loaded.
+    #[error("`--override-kv {entries}` makes a file that does not load: {reason}")]
     BadOverride {
+        /// What was to be set, as on the command line.
+        entries: String,
         /// What is wrong.
-        source: Box<gristmill_model::ModelError>,
+        reason: String,
     },
     /// A key that tells which file of a set this is was to be set.
     #[error("{key} cannot be set: it tells which file of a set this is")]

@@ -29,7 +29,7 @@ pub use hyperparameters::{
     Hyperparameters, LayerHyperparameters, MAX_LAYERS, RopeParameters, RopeScaling,
 };
 pub use random::{RandomModel, RandomTensor, random_model};
-pub use reference::REFERENCE_ARCHITECTURES;
+pub use reference::{REFERENCE_ARCHITECTURES, REFERENCE_KEY_TYPES};
 pub use tensors::{
     BlockWeights, Compute, Dim, Heads, Presence, RowTransform, Slot, Source, SpecSource, TensorRow,
     TensorSpec, Transform, Weights, tensor_specs,

@@ -1,5 +1,7 @@
 //! What the reference loads.
 
+use gristmill_gguf::ValueType;
+
 /// Names of the architectures that the reference (llama.cpp b11434) loads, sorted. Files of those that
 /// [`crate::ARCHITECTURES`] does not have can be quantized and checked all the same.
 #[rustfmt::skip]
@@ -21,6 +23,44 @@ pub const REFERENCE_ARCHITECTURES: &[&str] = &[
     "qwen3tts", "qwen3vl", "qwen3vlmoe", "qwen4exp", "refact", "rnd1", "rwkv6", "rwkv6qwen2", "rwkv7", "seed_oss",
     "smallthinker", "smollm3", "spark2_5", "stablelm", "starcoder", "starcoder2", "step35", "t5", "t5encoder",
     "talkie", "wavtokenizer-dec", "xverse",
+];
+
+/// Keys below an architecture's prefix that the reference reads with one type only.
+#[rustfmt::skip]
+pub const REFERENCE_KEY_TYPES: &[(&str, ValueType)] = &[
+    ("attention.causal", ValueType::Bool),
+    ("attention.key_length", ValueType::U32),
+    ("attention.key_length_swa", ValueType::U32),
+    ("attention.layer_norm_epsilon", ValueType::F32),
+    ("attention.layer_norm_rms_epsilon", ValueType::F32),
+    ("attention.scale", ValueType::F32),
+    ("attention.sliding_window", ValueType::U32),
+    ("attention.value_length", ValueType::U32),
+    ("attention.value_length_swa", ValueType::U32),
+    ("attn_logit_softcapping", ValueType::F32),
+    ("block_count", ValueType::U32),
+    ("classifier.pooling_type", ValueType::U32),
+    ("context_length", ValueType::U32),
+    ("embedding_length", ValueType::U32),
+    ("embedding_length_out", ValueType::U32),
+    ("expert_count", ValueType::U32),
+    ("expert_group_count", ValueType::U32),
+    ("expert_group_used_count", ValueType::U32),
+    ("final_logit_softcapping", ValueType::F32),
+    ("nextn_predict_layers", ValueType::U32),
+    ("pooling_type", ValueType::U32),
+    ("rope.dimension_count", ValueType::U32),
+    ("rope.dimension_count_swa", ValueType::U32),
+    ("rope.freq_base", ValueType::F32),
+    ("rope.freq_base_swa", ValueType::F32),
+    ("rope.scale_linear", ValueType::F32),
+    ("rope.scaling.alpha", ValueType::F32),
+    ("rope.scaling.attn_factor", ValueType::F32),
+    ("rope.scaling.factor", ValueType::F32),
+    ("rope.scaling.finetuned", ValueType::Bool),
+    ("rope.scaling.original_context_length", ValueType::U32),
+    ("rope.scaling.type", ValueType::String),
+    ("vocab_size", ValueType::U32),
 ];
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ impl<'a> Job<'a> {
         // A choice of types measures the header with the number of any recipe: all take as much room.
         let any = options.target.and(Recipe::of_type(gristmill_quant::Q8_0));
         let mut metadata = described(options, model, options.recipe.or(any));
-        let facts = checked(options, model, &metadata)?;
+        let facts = description::check(model.path(), &metadata)?;
         if let Some(pruning) = &pruning {
             pruning.describe(&mut metadata);
         }
@@ -328,25 +328,6 @@ impl<'a> Job<'a> {
             region.release(offset + range.start..offset + range.end);
         }
     }
-}
-
-/// The facts of a description that can be loaded. Where the source's own can, what was set is to blame.
-fn checked(options: &QuantizeOptions, model: &Model, metadata: &Metadata) -> Result<ModelFacts> {
-    let is_of_set = |(key, _): &&(String, Value)| key.starts_with("split.");
-    if let Some((key, _)) = options.metadata.iter().find(is_of_set) {
-        return Err(ConvertError::SplitKey { key: key.clone() });
-    }
-    description::check(model.path(), metadata).map_err(|error| {
-        let own = description::check(model.path(), model.metadata());
-        match error {
-            ConvertError::Description { source, .. }
-                if own.is_ok() && !options.metadata.is_empty() =>
-            {
-                ConvertError::BadOverride { source }
-            }
-            error => error,
-        }
-    })
 }
 
 /// The metadata of the output, but for what pruning changes.

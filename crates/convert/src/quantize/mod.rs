@@ -142,9 +142,11 @@ fn quantize_model(options: &QuantizeOptions, progress: Progress<'_>) -> Result<Q
     let model = Model::open(&options.input)?;
     model.require_weights()?;
     let source = SourceState::of(&model);
+    let doubts = overridden::check(&model, options)?;
     let job = Job::of(options, &model, progress)?;
     let (sources, plan) = (&job.sources, &job.plan);
     let mut report = QuantizeReport::new(options, job.recipe_name(), sources, plan)?;
+    report.warnings.extend(doubts);
     check(&job, &mut report)?;
     let write_options = job.write_options();
     let files = job.files(plan)?;
@@ -197,10 +199,7 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
             tensor.name, tensor.ty
         ));
     }
-    let contradicted = overridden::warnings(job.model, options);
-    let incomplete = doubts::incomplete(job).filter(|_| contradicted.is_empty());
-    report.warnings.extend(contradicted);
-    report.warnings.extend(incomplete);
+    report.warnings.extend(doubts::incomplete(job));
     report.warnings.extend(doubts::without_effect(job));
     report.warnings.extend(doubts::untrue_entries(job));
     if let Some(importance) = job.importance.as_deref() {

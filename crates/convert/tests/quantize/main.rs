@@ -5,5 +5,6 @@ mod fixtures;
 mod golden;
 mod importance;
 mod interrupted;
+mod overrides;
 mod pruning;
 mod target;

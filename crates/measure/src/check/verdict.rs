@@ -1,6 +1,7 @@
 //! Which engines would load the file.
 
 use gristmill_gguf::Kind;
+use gristmill_model::arch::names;
 use gristmill_model::{REFERENCE_ARCHITECTURES, architecture};
 use gristmill_quant::Readers;
 use gristmill_tokenizer::Tokenizer;
@@ -117,8 +118,9 @@ fn gristmill(subject: &Subject, findings: &Findings, errors: Vec<String>) -> (Lo
     match subject.architecture() {
         Some(name) if architecture(name).is_some() => {}
         name => reasons.push(format!(
-            "the architecture \"{}\" is not supported",
-            name.unwrap_or_default()
+            "the architecture \"{}\" is not supported (supported: {})",
+            name.unwrap_or_default(),
+            names().join(", ")
         )),
     }
     if findings.has(&tokenizer::KIND) {

@@ -3,6 +3,7 @@
 //! The rules are those of llama.cpp b11434: its reader (`ggml/src/gguf.cpp`), model loader and vocabulary.
 
 use gristmill_gguf::{Array, Endian, Kind, KnownType, Metadata, Value, ValueType, known_key};
+use gristmill_model::REFERENCE_KEY_TYPES;
 
 use super::{Group, without_metadata};
 use crate::MeasureError;
@@ -152,44 +153,6 @@ fn layout(file: &gristmill_gguf::File, findings: &mut Findings) {
     }
 }
 
-/// Hyperparameters that are read with one type only, beside the keys that [`known_key`] knows. `{}` stands for the architecture.
-#[rustfmt::skip]
-const TYPED_KEYS: &[(&str, ValueType)] = &[
-    ("{}.attention.causal", ValueType::Bool),
-    ("{}.attention.key_length", ValueType::U32),
-    ("{}.attention.key_length_swa", ValueType::U32),
-    ("{}.attention.layer_norm_epsilon", ValueType::F32),
-    ("{}.attention.layer_norm_rms_epsilon", ValueType::F32),
-    ("{}.attention.scale", ValueType::F32),
-    ("{}.attention.sliding_window", ValueType::U32),
-    ("{}.attention.value_length", ValueType::U32),
-    ("{}.attention.value_length_swa", ValueType::U32),
-    ("{}.attn_logit_softcapping", ValueType::F32),
-    ("{}.block_count", ValueType::U32),
-    ("{}.classifier.pooling_type", ValueType::U32),
-    ("{}.context_length", ValueType::U32),
-    ("{}.embedding_length", ValueType::U32),
-    ("{}.embedding_length_out", ValueType::U32),
-    ("{}.expert_count", ValueType::U32),
-    ("{}.expert_group_count", ValueType::U32),
-    ("{}.expert_group_used_count", ValueType::U32),
-    ("{}.final_logit_softcapping", ValueType::F32),
-    ("{}.nextn_predict_layers", ValueType::U32),
-    ("{}.pooling_type", ValueType::U32),
-    ("{}.rope.dimension_count", ValueType::U32),
-    ("{}.rope.dimension_count_swa", ValueType::U32),
-    ("{}.rope.freq_base", ValueType::F32),
-    ("{}.rope.freq_base_swa", ValueType::F32),
-    ("{}.rope.scale_linear", ValueType::F32),
-    ("{}.rope.scaling.alpha", ValueType::F32),
-    ("{}.rope.scaling.attn_factor", ValueType::F32),
-    ("{}.rope.scaling.factor", ValueType::F32),
-    ("{}.rope.scaling.finetuned", ValueType::Bool),
-    ("{}.rope.scaling.original_context_length", ValueType::U32),
-    ("{}.rope.scaling.type", ValueType::String),
-    ("{}.vocab_size", ValueType::U32),
-];
-
 /// Keys that may also be an array with a number for each layer.
 const PER_LAYER_KEYS: &[&str] = &[
     "{}.attention.head_count",
@@ -221,8 +184,8 @@ fn known_types(metadata: &Metadata, findings: &mut Findings) {
 
 fn key_types(metadata: &Metadata, architecture: Option<&str>, findings: &mut Findings) {
     let full = |key: &str| key.replace("{}", architecture.unwrap_or_default());
-    for (key, ty) in TYPED_KEYS {
-        let key = full(key);
+    for (suffix, ty) in REFERENCE_KEY_TYPES {
+        let key = full(&format!("{{}}.{suffix}"));
         if let Some(value) = metadata.get(&key).filter(|value| value.value_type() != *ty) {
             let text = format!("{key} is {}; llama.cpp takes {ty} only", value.type_name());
             findings.add(&KEY_TYPE, Place::key(key), text);
