@@ -75,7 +75,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Where names of architectures may stand outside their own files, with the reason.
-const ARCHITECTURE_NAMES: &[(&str, &str)] = &[
+const ARCHITECTURE_NAMES: [(&str, &str); 5] = [
     (
         "crates/model/src/reference.rs",
         "the list of all that the reference loads, most of which have no file",
@@ -618,9 +618,10 @@ fn named_architectures(source: &Source, names: &[String]) -> Vec<String> {
             let name = names.iter().find(|name| *name == text)?;
             (!may(name)).then(|| {
                 format!(
-                    "{}:{}: names the architecture `{name}`",
+                    "{}:{}: names the architecture `{name}`, which its own file and ARCHITECTURE_NAMES ({}) may",
                     source.path,
-                    source.line(*at)
+                    source.line(*at),
+                    ARCHITECTURE_NAMES.map(|(path, _)| path).join(", ")
                 )
             })
         })

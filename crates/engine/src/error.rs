@@ -237,6 +237,15 @@ impl EngineError {
         n_needed <= n_ctx_max
     }
 
+    fn room_hint(&self, n_ctx_max: usize) -> String {
+        match self.fits_longer_context() {
+            true => "give a longer context with -c, or a shorter prompt".into(),
+            false => {
+                format!("give a shorter prompt: no context of this model is longer than {n_ctx_max}")
+            }
+        }
+    }
+
     /// What to do about it, where a remedy is known: one sentence for a `hint:` line.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -246,12 +255,7 @@ impl EngineError {
             EngineError::PromptTooLong { n_ctx_max, .. }
             | EngineError::TextTooLong { n_ctx_max, .. }
             | EngineError::ContextFull { n_ctx_max, .. } => {
-                Some(match self.fits_longer_context() {
-                    true => "give a longer context with -c, or a shorter prompt".into(),
-                    false => format!(
-                        "give a shorter prompt: no context of this model is longer than {n_ctx_max}"
-                    ),
-                })
+                Some(self.room_hint(*n_ctx_max))
             }
             EngineError::BeyondTraining {
                 n_context_train, ..
