@@ -241,7 +241,9 @@ impl EngineError {
         match self.fits_longer_context() {
             true => "give a longer context with -c, or a shorter prompt".into(),
             false => {
-                format!("give a shorter prompt: no context of this model is longer than {n_ctx_max}")
+                format!(
+                    "give a shorter prompt: no context of this model is longer than {n_ctx_max}"
+                )
             }
         }
     }
