@@ -149,7 +149,8 @@ fn parameters_of_llama3_rotation_that_mean_nothing_are_refused_by_key() {
     let place = with("config.json", |json| json["num_attention_heads"] = json!(0));
     let shown = place.run("gristmill convert source --outfile out.gguf");
     assert!(
-        shown.contains("hint: the value comes from config.json"),
+        shown.contains("error: source: config.json: `num_attention_heads` is 0: must be")
+            && shown.contains("hint: config.json is damaged or edited"),
         "{shown}"
     );
 }
