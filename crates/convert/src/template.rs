@@ -93,15 +93,21 @@ fn held(json: Value) -> Result<Value, TemplateFault> {
     Err(TemplateFault::Json(kind))
 }
 
-/// Whether what does not parse was meant as JSON: it is cut, or speaks of templates as JSON does. A template that writes JSON
-/// has tags in it, at which a parser stops.
+/// Whether what does not parse was meant as JSON: it is cut, or begins as JSON with templates does. A template that writes JSON
+/// stops a parser at a tag.
 fn is_broken(text: &str, error: &serde_json::Error) -> bool {
-    let is_cut = error.is_eof() && text.starts_with(['{', '[']);
+    if !text.starts_with(['{', '[']) {
+        return false;
+    }
+    let line = text.lines().nth(error.line().saturating_sub(1));
+    let (line, at) = (line.unwrap_or_default().as_bytes(), error.column());
+    let end = line.len().min(at + 1);
+    let around = line.get(at.saturating_sub(2)..end).unwrap_or_default();
+    let is_tag = |pair: &[u8]| matches!(pair, b"{{" | b"{%" | b"{#");
     let inside = text.trim_start_matches(['[', '{', ' ', '\t', '\r', '\n']);
     let names = ["\"chat_template\"", "\"name\"", "\"template\""];
-    let is_named =
-        text.starts_with(['{', '[']) && names.iter().any(|name| inside.starts_with(name));
-    is_cut || is_named
+    let is_named = names.iter().any(|name| inside.starts_with(name));
+    error.is_eof() || (is_named && !around.windows(2).any(is_tag))
 }
 
 #[cfg(test)]
@@ -118,6 +124,8 @@ mod tests {
             "[INST] {{ messages[0].content }} [/INST]",
             "[{% for m in messages %}{{ m.content }},{% endfor %}]",
             "{\"role\": {{ messages[0].role | tojson }}}",
+            "{\"name\": {{ messages[0].role | tojson }}}",
+            "{\"name\":\n{% for m in messages %}{% endfor %}}",
             "\"{{ messages[0].content }}\" she said",
             "\n  {{ messages }}",
             "chatml",
