@@ -617,11 +617,10 @@ fn named_architectures(source: &Source, names: &[String]) -> Vec<String> {
         .filter_map(|(at, text)| {
             let name = names.iter().find(|name| *name == text)?;
             (!may(name)).then(|| {
+                let (path, line) = (&source.path, source.line(*at));
+                let places = ARCHITECTURE_NAMES.map(|(path, _)| path).join(", ");
                 format!(
-                    "{}:{}: names the architecture `{name}`, which its own file and ARCHITECTURE_NAMES ({}) may",
-                    source.path,
-                    source.line(*at),
-                    ARCHITECTURE_NAMES.map(|(path, _)| path).join(", ")
+                    "{path}:{line}: names the architecture `{name}`; only its own file and {places} may"
                 )
             })
         })

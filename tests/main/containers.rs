@@ -196,12 +196,13 @@ fn b16_a_shell_pattern_destroys_no_shard() {
         assert!(before == after);
         assert!(!place.path("out.gguf").exists());
     }
+    let last = read(&place, "s-00002-of-00002.gguf");
     assert_snapshot!(place.run("gristmill merge s-00001-of-00002.gguf s-00002-of-00002.gguf --force"), @r#"
-    exit: 1
+    exit: 2
     --- stderr
-    error: s-00002-of-00002.gguf: is the same file as the input s-00002-of-00002.gguf
-    hint: choose another name: an input is never overwritten
+    error: one shard is enough, the others are found by their names: `gristmill merge s-00001-of-00002.gguf s.gguf`
     "#);
+    assert!(last == read(&place, "s-00002-of-00002.gguf"));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn what_is_no_template_is_not_written_as_one() {
     for (bytes, fault) in [
         (&b""[..], "is empty, and no chat template"),
         (b"{{ x }}\0", "is no chat template: byte 7 is NUL"),
-        (b"{{ x \xff }}", "is not UTF-8 at byte 5"),
+        (b"{{ x \xff }}", "is no UTF-8 text from byte 5 on"),
         (
             b"[]",
             "is a JSON list without templates, and no chat template",
@@ -134,7 +134,7 @@ fn what_is_no_template_is_not_written_as_one() {
     assert_snapshot!(edit(&place, &["--set-file", "general.description=t"]), @r"
     exit: 1
     --- stderr
-    error: t: is not UTF-8 at byte 3
+    error: t: is no UTF-8 text from byte 3 on
     hint: strings of a GGUF file are UTF-8; save the text as that
     ");
     assert_eq!(fs::read(&path).expect("the file"), before);

@@ -116,7 +116,7 @@ fn a_matrix_that_weighed_nothing_is_told_of() {
         ]
     );
     let report = place.run("gristmill check f.gguf --report");
-    let doubt = "? imatrix.file: im.gguf; imatrix.dataset: text; but no tensor is of a quantized type, so none was weighted by it";
+    let doubt = "? imatrix.file: im.gguf; imatrix.dataset: text; but no tensor is of a type that takes importance, so none was weighted by it";
     assert!(report.replace("quantize.", "").contains(doubt), "{report}");
     assert_eq!(
         warned(&place, "--imatrix im.gguf a.gguf q.gguf Q5_0"),

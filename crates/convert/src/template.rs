@@ -35,7 +35,7 @@ impl fmt::Display for TemplateFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TemplateFault::Empty => f.write_str("is empty, and no chat template"),
-            TemplateFault::NotUtf8(at) => write!(f, "is not UTF-8 at byte {at}"),
+            TemplateFault::NotUtf8(at) => write!(f, "is no UTF-8 text from byte {at} on"),
             TemplateFault::Nul(at) => write!(f, "is no chat template: byte {at} is NUL"),
             TemplateFault::BrokenJson(reason) => {
                 write!(f, "is broken JSON, and no chat template: {reason}")
@@ -157,7 +157,7 @@ mod tests {
             (&b""[..], "is empty, and no chat template"),
             (b" \n", "is empty, and no chat template"),
             (b"\xef\xbb\xbf", "is empty, and no chat template"),
-            (b"ab\xff", "is not UTF-8 at byte 2"),
+            (b"ab\xff", "is no UTF-8 text from byte 2 on"),
             (b"{{ x }}\0", "is no chat template: byte 7 is NUL"),
             (
                 b"[]",

@@ -76,7 +76,7 @@ pub(super) fn untrue_entries(job: &Job<'_>) -> Vec<String> {
         ));
     }
     let weights = job.importance.as_deref();
-    for (tensor, _) in quantized {
+    for (tensor, _) in quantized.filter(|(_, planned)| planned.ty.takes_importance()) {
         if weights.is_some_and(|weights| weights.covers(tensor).unwrap_or(true)) {
             return lines;
         }

@@ -16,7 +16,20 @@ pub struct Rng {
 impl Rng {
     /// Starts the sequence of a seed.
     pub fn new(seed: u32) -> Self {
-        let mut z = u64::from(seed);
+        Rng::filled(u64::from(seed))
+    }
+
+    /// Starts the sequence of a stage that draws, apart from those of other stages and of the draw at the end: were they
+    /// the same, what is drawn would hang on what the stage did.
+    pub fn of_stage(seed: u32, stage: &str) -> Self {
+        // FNV-1a
+        let hash = stage.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Rng::filled(hash ^ u64::from(seed))
+    }
+
+    fn filled(mut z: u64) -> Self {
         let state = std::array::from_fn(|_| {
             z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut x = z;

@@ -236,6 +236,15 @@ impl Chain {
     /// Errors: an unknown stage name, a bias that is not a number or for an id outside the vocabulary.
     pub fn new(options: &SamplingOptions, n_vocab: usize) -> Result<Self, EngineError> {
         check(options, n_vocab)?;
+        // Chosen first: a stage that draws begins with the seed that is told.
+        let seed = match options.seed {
+            RANDOM_SEED => draw::fresh_seed(),
+            seed => seed,
+        };
+        let options = &SamplingOptions {
+            seed,
+            ..options.clone()
+        };
         let mut kinds = Vec::new();
         for name in &options.samplers {
             kinds.extend(asked_sampler(name)?);
@@ -246,11 +255,6 @@ impl Chain {
             .filter(|kind| !(greedy && kind.keeps_best))
             .filter_map(|kind| (kind.build)(options))
             .collect();
-        let seed = if options.seed == RANDOM_SEED {
-            draw::fresh_seed()
-        } else {
-            options.seed
-        };
         Ok(Chain {
             bias: options.logit_bias.clone(),
             stages,

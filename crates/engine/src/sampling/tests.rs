@@ -147,6 +147,9 @@ fn case_b72_a_seed_gives_the_same_tokens() {
     });
     assert_ne!(fresh.seed(), RANDOM_SEED);
     assert_eq!(Rng::new(0).next_u64(), 5_987_356_902_031_041_503); // pins the generator
+    // A stage has a sequence of its own.
+    let first = |stage| Rng::of_stage(0, stage).next_u64();
+    assert!(first("a") != first("b") && first("a") != Rng::new(0).next_u64());
 }
 
 #[test]

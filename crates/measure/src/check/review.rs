@@ -201,17 +201,19 @@ fn types(subject: &Subject) -> Vec<(TensorType, usize)> {
 
 fn imatrix(subject: &Subject, metadata: &Metadata) -> (bool, String) {
     let keys = ["quantize.imatrix.file", "quantize.imatrix.dataset"];
-    let is_quantized = subject
+    let is_weighed = subject
         .tensors()
-        .any(|(_, tensor)| tensor.ty.is_quantized());
+        .any(|(_, tensor)| tensor.ty.takes_importance());
     match texts(metadata, &keys) {
-        Some(text) if is_quantized => (
+        Some(text) if is_weighed => (
             true,
             format!("{text}; quantized again without one, a file keeps what it named before"),
         ),
         Some(text) => (
             false,
-            format!("{text}; but no tensor is of a quantized type, so none was weighted by it"),
+            format!(
+                "{text}; but no tensor is of a type that takes importance, so none was weighted by it"
+            ),
         ),
         None => (
             false,
