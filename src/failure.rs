@@ -11,7 +11,6 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::display::printable;
-use crate::stdout;
 
 /// A remedy, attached to an error by `error.context(Hint::new("…"))`.
 #[derive(Debug)]
@@ -74,7 +73,7 @@ pub fn print(error: &anyhow::Error) {
             causes.push(cause);
         }
     }
-    if stdout::has_failed() {
+    if causes.iter().any(|cause| cause.contains("standard output")) {
         let of_output = "free some space where standard output leads to, or send it elsewhere";
         hint.get_or_insert_with(|| of_output.into());
     }

@@ -4,9 +4,6 @@
 use std::fmt;
 use std::io::{self, IsTerminal as _, StdoutLock, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-static FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Standard output, locked.
 pub struct Stdout {
@@ -63,14 +60,8 @@ pub fn written<'a>(files: impl IntoIterator<Item = &'a Path>, dry_run: bool) -> 
 
 /// The error of a write that failed, which says what could not be written.
 pub fn failed(source: io::Error) -> io::Error {
-    FAILED.store(true, Ordering::Relaxed);
     let kind = source.kind();
     io::Error::new(kind, format!("standard output cannot be written: {source}"))
-}
-
-/// Whether a write has failed, whatever became of its error.
-pub fn has_failed() -> bool {
-    FAILED.load(Ordering::Relaxed)
 }
 
 impl Stdout {

@@ -322,13 +322,28 @@ impl Check<'_> {
             }
             self.pass_over_set(&mut outcomes);
         }
-        self.print(&outcomes, out)?;
         let n = |wanted| count(&outcomes, wanted);
         let (n_equal, n_different) = (n(Outcome::Equal), n(Outcome::Different));
         if as_reference {
+            self.print(&outcomes, None, out)?;
             return verdict_as_reference(n_equal, n_different, self.path, out);
         }
-        let (text, hint) = match (n_equal, n_different) {
+        let fault = self.fault((n_equal, n_different), &outcomes, is_renamed);
+        let reason = fault.as_ref().map(|(reason, _)| &**reason);
+        self.print(&outcomes, reason, out)?;
+        fault.map_or(Ok(()), |(reason, hint)| {
+            Err(anyhow!("{}: {reason}", self.path.display()).context(Hint::new(hint)))
+        })
+    }
+
+    /// Why the files do not pass, with the remedy.
+    fn fault(
+        &self,
+        (n_equal, n_different): (usize, usize),
+        outcomes: &[Outcome],
+        is_renamed: bool,
+    ) -> Option<(String, &'static str)> {
+        Some(match (n_equal, n_different) {
             (0, 0) if self.lines.is_empty() => (
                 "has no hash of tensor data".to_owned(),
                 "leave out --data-only, to compare whole files",
@@ -337,16 +352,12 @@ impl Check<'_> {
                 "lists nothing of this file".to_owned(),
                 "the list is of other files; if it has this one among them, give the file the name that it has there",
             ),
-            (_, 0) => match self.lost(&outcomes, is_renamed) {
-                None => return Ok(()),
-                Some(lost) => lost,
-            },
+            (_, 0) => return self.lost(outcomes, is_renamed),
             _ => (
                 format!("{n_different} of {} hashes differ", n_equal + n_different),
                 "the file is not the one that was listed; fetch it again, or ask its source for a new list",
             ),
-        };
-        Err(anyhow!("{}: {text}", self.path.display()).context(Hint::new(hint)))
+        })
     }
 
     /// Of one file of a set that is as it is listed, another hash of all data is that of the set.
@@ -364,7 +375,12 @@ impl Check<'_> {
         }
     }
 
-    fn print(&self, outcomes: &[Outcome], out: &mut impl Write) -> anyhow::Result<()> {
+    fn print(
+        &self,
+        outcomes: &[Outcome],
+        fault: Option<&str>,
+        out: &mut impl Write,
+    ) -> anyhow::Result<()> {
         let results = self.lines.iter().zip(outcomes);
         if self.form != Form::Json {
             for (line, outcome) in results {
@@ -379,6 +395,7 @@ impl Check<'_> {
         });
         let document = json!({
             "list": self.path.display().to_string(),
+            "fault": fault,
             "n_equal": count(outcomes, Outcome::Equal),
             "n_different": count(outcomes, Outcome::Different),
             "n_not_listed": count(outcomes, Outcome::Absent),
@@ -421,7 +438,7 @@ impl Check<'_> {
         Some(match n {
             1 => (
                 format!("lacks the {FILE_SHA256} of {first}"),
-                "the list was cut short, is of a file with other metadata, or is of llama-gguf-hash; `--data-only` compares tensor data alone",
+                "the list was cut short, is of a file with other metadata, or was made without hashes of whole files (by `llama-gguf-hash`, or by `--xxh64`, `--sha1` or `--uuid` alone); `--data-only` compares tensor data alone",
             ),
             _ => (
                 format!(

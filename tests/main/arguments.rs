@@ -453,11 +453,11 @@ fn quantize_refuses_what_cannot_be_loaded() {
     hint: the metadata is incomplete or was edited; convert the model again from its original checkpoint
     exit: 1
     --- stderr
-    error: `--override-kv general.architecture=str:foo` makes a file that does not load: no known model has the architecture "foo" (gristmill runs gemma3, gpt2, llama, qwen2, qwen3)
+    error: `--override-kv general.architecture=str:foo` makes a file that gristmill or llama.cpp does not load: no known model has the architecture "foo" (gristmill runs gemma3, gpt2, llama, qwen2, qwen3)
     hint: give another value, or leave the entry out
     exit: 1
     --- stderr
-    error: `--override-kv general.architecture=str:foo` makes a file that does not load: no known model has the architecture "foo" (gristmill runs gemma3, gpt2, llama, qwen2, qwen3)
+    error: `--override-kv general.architecture=str:foo` makes a file that gristmill or llama.cpp does not load: no known model has the architecture "foo" (gristmill runs gemma3, gpt2, llama, qwen2, qwen3)
     hint: give another value, or leave the entry out
     "#);
     assert!(!place.path("out.gguf").exists());

@@ -388,11 +388,11 @@ fn overrides_with_which_nothing_loads_are_refused() {
         assert!(run.contains(hint), "{run}");
         error.to_owned()
     };
-    assert_snapshot!(refused("llama.embedding_length=int:512"), @r#"`--override-kv llama.embedding_length=int:512` makes a file that does not load: tensor "token_embd.weight" has shape [256, 40], not [512, 40]"#);
-    assert_snapshot!(refused("llama.block_count=int:3"), @r#"`--override-kv llama.block_count=int:3` makes a file that does not load: there is no tensor "blk.2.attn_norm.weight""#);
-    assert_snapshot!(refused("llama.block_count=int:1"), @r#"`--override-kv llama.block_count=int:1` makes a file that does not load: there is no place for tensor "blk.1.attn_v.weight" of shape [160, 64]"#);
+    assert_snapshot!(refused("llama.embedding_length=int:512"), @r#"`--override-kv llama.embedding_length=int:512` makes a file that gristmill or llama.cpp does not load: tensor "token_embd.weight" has shape [256, 40], not [512, 40]"#);
+    assert_snapshot!(refused("llama.block_count=int:3"), @r#"`--override-kv llama.block_count=int:3` makes a file that gristmill or llama.cpp does not load: there is no tensor "blk.2.attn_norm.weight""#);
+    assert_snapshot!(refused("llama.block_count=int:1"), @r#"`--override-kv llama.block_count=int:1` makes a file that gristmill or llama.cpp does not load: there is no place for tensor "blk.1.attn_v.weight" of shape [160, 64]"#);
     // Of several the one that is to blame.
-    assert_snapshot!(refused("llama.vocab_size=int:50 llama.context_length=int:32"), @r#"`--override-kv llama.vocab_size=int:50` makes a file that does not load: tensor "token_embd.weight" has shape [256, 40], not [256, 50]"#);
+    assert_snapshot!(refused("llama.vocab_size=int:50 llama.context_length=int:32"), @r#"`--override-kv llama.vocab_size=int:50` makes a file that gristmill or llama.cpp does not load: tensor "token_embd.weight" has shape [256, 40], not [256, 50]"#);
     let taken = "--override-kv llama.context_length=int:512";
     let run = place.run(&format!(
         "gristmill quantize --dry-run {taken} a.gguf b.gguf Q8_0"
@@ -442,7 +442,7 @@ fn flags_without_effect_are_refused() {
     assert_snapshot!(place.run("gristmill quantize --override-kv llama.block_count=int:0 a.gguf b.gguf Q4_K_S"), @r#"
     exit: 1
     --- stderr
-    error: `--override-kv llama.block_count=int:0` makes a file that does not load: metadata key `llama.block_count` is 0: must be from 1 to 512
+    error: `--override-kv llama.block_count=int:0` makes a file that gristmill or llama.cpp does not load: metadata key `llama.block_count` is 0: must be from 1 to 512
     hint: give another value, or leave the entry out
     "#);
     assert_eq!(place.files(), ["a.gguf"]);

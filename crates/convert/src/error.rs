@@ -375,7 +375,9 @@ pub enum ConvertError {
         source: Box<gristmill_model::ModelError>,
     },
     /// Metadata that was to be set makes a file of no model that could be loaded.
-    #[error("`--override-kv {entries}` makes a file that does not load: {reason}")]
+    #[error(
+        "`--override-kv {entries}` makes a file that gristmill or llama.cpp does not load: {reason}"
+    )]
     BadOverride {
         /// What was to be set, as on the command line.
         entries: String,

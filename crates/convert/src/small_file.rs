@@ -52,7 +52,9 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, C
     let Some(bytes) = read_bytes(path)? else {
         return Ok(None);
     };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+    // Some editors put a mark in front; it is no part of the text.
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    serde_json::from_slice(text).map(Some).map_err(|error| {
         foreign(path, &bytes).unwrap_or_else(|| ConvertError::Json {
             path: path.to_owned(),
             reason: error.to_string(),

@@ -51,7 +51,8 @@ impl TemplateFault {
          chat_template.json";
 }
 
-/// Tells what is given for a chat template. Jinja may begin with a bracket or brace as JSON does; what parses as JSON is JSON.
+/// Tells what is given for a chat template. Jinja may begin with a bracket or brace as JSON does; what
+/// parses as JSON is JSON, but for objects and lists that have no template and are one.
 ///
 /// # Errors
 /// What is no text, has no text, or is JSON without a template.
@@ -71,10 +72,20 @@ pub fn template_text(bytes: &[u8]) -> Result<TemplateText<'_>, TemplateFault> {
         return Ok(TemplateText::Jinja(text));
     }
     match serde_json::from_str(start) {
-        Ok(json) => held(json).map(TemplateText::Json),
+        Ok(json) => match held(json) {
+            Ok(held) => Ok(TemplateText::Json(held)),
+            // A template that writes JSON. A whole template within quotes was written by a program, for another one.
+            Err(_) if writes_json(start) => Ok(TemplateText::Jinja(text)),
+            Err(fault) => Err(fault),
+        },
         Err(error) if is_broken(start, &error) => Err(TemplateFault::BrokenJson(error.to_string())),
         Err(_) => Ok(TemplateText::Jinja(text)),
     }
+}
+
+/// Whether a text that parses as an object or list has tags of Jinja.
+fn writes_json(text: &str) -> bool {
+    text.starts_with(['{', '[']) && ["{{", "{%"].iter().any(|tag| text.contains(tag))
 }
 
 /// The template that JSON holds.
@@ -127,6 +138,8 @@ mod tests {
             "{\"name\": {{ messages[0].role | tojson }}}",
             "{\"name\":\n{% for m in messages %}{% endfor %}}",
             "\"{{ messages[0].content }}\" she said",
+            "{\"role\": \"user\", \"content\": \"{{ messages[0].content }}\"}",
+            "[\"{{ x }}\"]",
             "\n  {{ messages }}",
             "chatml",
         ] {

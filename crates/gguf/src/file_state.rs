@@ -43,7 +43,15 @@ impl FileState {
 
     /// Whether that file, whatever was written to it, stands at this path.
     pub fn is_at(&self, path: &Path) -> bool {
-        matches!(FileState::at(path), Ok(Some(now)) if now.identity == self.identity)
+        matches!(FileState::at(path), Ok(Some(now)) if self.is_same(&now))
+    }
+
+    /// Some file systems (FAT, those of networks) give a closed file another number when they look at it anew. Its size and
+    /// its times tell it then.
+    fn is_same(&self, now: &FileState) -> bool {
+        let has_time = self.modified.is_some() && now.modified == self.modified;
+        let has_times = has_time && now.identity.created == self.identity.created;
+        now.identity == self.identity || (has_times && now.bytes == self.bytes)
     }
 
     /// Refuses another file than this one, or one of another size, at the path that it was made at. Whether the file may have
@@ -65,7 +73,7 @@ impl FileState {
     }
 
     fn compare(&self, now: &FileState, path: &Path) -> Result<bool> {
-        if now.identity != self.identity {
+        if !self.is_same(now) {
             let reason = "was replaced by another file while it was being written";
             return Err(disturbed(path, reason));
         }

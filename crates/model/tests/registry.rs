@@ -328,7 +328,7 @@ fn hostile_configurations_are_errors() {
         r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": -1}"#,
         r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 1e30}"#,
         r#"{"architectures": ["LlamaForCausalLM"], "rope_theta": "big"}"#,
-        r#"{"architectures": ["LlamaForCausalLM"], "rope_scaling": {"type": "yarn", "factor": 4}}"#,
+        r#"{"architectures": ["LlamaForCausalLM"], "rope_scaling": {"type": "yarn", "factor": null}}"#,
         r#"{"architectures": ["LlamaForCausalLM"], "rope_scaling": {"type": "longrope"}}"#,
         r#"{"architectures": ["LlamaForCausalLM"], "num_attention_heads": 0, "head_dim": null}"#,
     ] {
@@ -594,17 +594,42 @@ fn null_is_refused_where_the_class_can_do_nothing_with_it() {
         };
         assert_eq!(entries("null"), entries(same), "{class} {key}");
     }
-    // The name that older configurations use counts where the newer one holds nothing.
-    let text = r#"{"architectures": ["Qwen2ForCausalLM"], "rope_parameters": null, "rope_scaling": {"type": "linear", "factor": 2}}"#;
-    let mut metadata = Metadata::new();
-    Config::parse(text)
-        .unwrap()
-        .write_metadata(0, &mut metadata)
-        .unwrap();
-    assert_eq!(
-        metadata.get("qwen2.rope.scaling.factor"),
-        Some(&Value::F32(2.0))
-    );
+    // The name that older configurations use counts where the newer one holds nothing, and a base among the parameters
+    // where the one beside them is nothing.
+    for (class, stated, key, value) in [
+        (
+            qwen2,
+            r#""rope_parameters": null, "rope_scaling": {"type": "linear", "factor": 2}"#,
+            "qwen2.rope.scaling.factor",
+            Value::F32(2.0),
+        ),
+        // The context before scaling is the model's where nothing else is said.
+        (
+            qwen2,
+            r#""max_position_embeddings": 640, "rope_scaling": {"type": "yarn", "factor": 4}"#,
+            "qwen2.rope.scaling.original_context_length",
+            Value::U32(640),
+        ),
+        (
+            llama,
+            r#""rope_theta": null, "rope_parameters": {"rope_theta": 5.0, "factor": null, "full_attention": null}"#,
+            "llama.rope.freq_base",
+            Value::F32(5.0),
+        ),
+        (
+            gemma3,
+            r#""rope_theta": null, "rope_local_base_freq": null,
+            "rope_parameters": {"full_attention": {"rope_theta": 6.0}, "sliding_attention": {"rope_theta": 7.0}}"#,
+            "gemma3.rope.freq_base_swa",
+            Value::F32(7.0),
+        ),
+    ] {
+        let text = format!(r#"{{"architectures": ["{class}"], {stated}}}"#);
+        let mut metadata = Metadata::new();
+        let config = Config::parse(&text).unwrap();
+        config.write_metadata(0, &mut metadata).unwrap();
+        assert_eq!(metadata.get(key), Some(&value), "{stated}");
+    }
 }
 
 /// What only matters beyond some length is converted as the reference does, with a warning.

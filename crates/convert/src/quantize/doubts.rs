@@ -1,7 +1,7 @@
 //! What is worth a warning about an output whose types are well: flags without effect, entries of an earlier quantization,
 //! tensors that are missing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use gristmill_model::{Hyperparameters, tensor_specs};
 
@@ -56,8 +56,12 @@ pub(super) fn untrue_entries(job: &Job<'_>) -> Vec<String> {
     let is_copy = job.options.recipe.is_none() && job.options.target.is_none();
     let importance = job.options.importance.as_ref().filter(|_| !is_copy);
     let own = importance.map(Importance::metadata).unwrap_or_default();
-    let mut own = own.iter().chain(&job.options.metadata);
-    let is_stale = |key: &&str| key.starts_with(IMPORTANCE_KEYS) && !own.any(|(own, _)| own == key);
+    let own: HashSet<&str> = own
+        .iter()
+        .chain(&job.options.metadata)
+        .map(|(key, _)| &**key)
+        .collect();
+    let is_stale = |key: &&str| key.starts_with(IMPORTANCE_KEYS) && !own.contains(key);
     let stale: Vec<&str> = job
         .model
         .metadata()

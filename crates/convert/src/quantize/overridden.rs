@@ -92,7 +92,7 @@ impl<'a> Source<'a> {
         let metadata = self.with(set);
         let entries = || set.iter();
         entries()
-            .find_map(|entry| self.wrong_type(entry))
+            .find_map(Self::wrong_type)
             .or_else(|| entries().find_map(bad_alignment))
             .or_else(|| {
                 described(self.model, &metadata).filter(|fault| Some(fault) != self.fault.as_ref())
@@ -102,19 +102,18 @@ impl<'a> Source<'a> {
             .or_else(|| self.bad_vocabulary(set, &metadata))
     }
 
-    /// A value of another kind than the key has everywhere, or in the source: the reference reads one kind only.
-    fn wrong_type(&self, (key, value): &Entry) -> Option<String> {
-        let of_source = || Some(KnownType::of(self.model.metadata().get(key)?));
+    /// A value of another kind than the reference reads.
+    fn wrong_type((key, value): &Entry) -> Option<String> {
         let read = |(_, suffix): (&str, &str)| {
             let mut keys = REFERENCE_KEY_TYPES.iter();
             keys.find(|(known, _)| *known == suffix)
                 .map(|(_, ty)| KnownType::One(*ty))
         };
-        let known = known_key(key).map(|known| known.ty);
-        let known = known
-            .or_else(|| read(key.split_once('.')?))
-            .or_else(of_source);
-        let Some(KnownType::One(expected)) = known else {
+        let expected = match known_key(key) {
+            Some(known) => known.is_demanded.then_some(known.ty),
+            None => read(key.split_once('.')?),
+        };
+        let Some(KnownType::One(expected)) = expected else {
             return None;
         };
         let (wanted, found) = (kind_of(expected), kind_of(value.value_type()));

@@ -24,7 +24,8 @@ pub(super) fn read(files: &Files, log: &mut TokenizerLog) -> Result<Templates, C
     let configured = files
         .config
         .as_ref()
-        .and_then(|config| config.get("chat_template"));
+        .and_then(|config| config.get("chat_template"))
+        .filter(|value| !value.is_null());
     let file = "chat_template.jinja";
     if let Some(held) = read_template(files, file)? {
         templates.take(&held, file, files, log)?;
@@ -34,7 +35,7 @@ pub(super) fn read(files: &Files, log: &mut TokenizerLog) -> Result<Templates, C
                     .to_owned(),
             );
         }
-    } else if let Some(value) = configured.filter(|value| !value.is_null()) {
+    } else if let Some(value) = configured {
         templates.take(value, "tokenizer_config.json", files, log)?;
     } else {
         let json: Option<Map<String, Value>> = read_json(&files.folder.join("chat_template.json"))?;

@@ -125,7 +125,9 @@ fn entries_with_which_nothing_loads_are_refused_by_name() {
         // One that is good beside it is not named.
         let set = [("llama.context_length", 64u32.into()), (key, value)];
         let error = quantized(&input, &set).expect_err(key);
-        let start = format!("`--override-kv {key}={given}` makes a file that does not load: ");
+        let start = format!(
+            "`--override-kv {key}={given}` makes a file that gristmill or llama.cpp does not load: "
+        );
         let found = error.strip_prefix(&start);
         assert!(found.is_some_and(|found| found.contains(reason)), "{error}");
     }

@@ -113,6 +113,7 @@ impl Manifest {
     /// # Errors
     /// [`Error::ListDamaged`] where a line is cut, [`Error::ListContradicts`] where a file has two hashes of one kind.
     pub fn of_text(text: &str, path: &Path) -> Result<Manifest> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let ends = text.is_empty() || text.ends_with('\n');
         let n_lines = text.lines().count();
         let mut lines = text.lines().enumerate();
@@ -139,6 +140,7 @@ impl Manifest {
     /// The lines of a text that are hashes; others are passed over.
     pub fn parse(text: &str) -> Manifest {
         let mut manifest = Manifest::default();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
             manifest.add_line(line, index + 1);
         }

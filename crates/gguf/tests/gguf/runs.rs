@@ -30,6 +30,11 @@ type Harm = fn(&Path);
 fn swap(path: &Path, bytes: &[u8]) {
     let other = path.with_extension("other");
     std::fs::write(&other, bytes).expect("it is writable");
+    // Of another second, however fast this test runs.
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let file = std::fs::File::options().write(true).open(&other);
+    let set = file.and_then(|file| file.set_modified(long_ago));
+    set.expect("it is writable");
     std::fs::rename(&other, path).expect("it is there");
 }
 

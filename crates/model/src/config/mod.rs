@@ -201,6 +201,7 @@ impl Config {
         let known = arch::architecture_of_config(&name);
         let (architecture, class) =
             known.ok_or_else(|| arch::unknown(&name, arch::class_names()))?;
+        rope::drop_empty(&mut values);
         fallback::complete(class, &mut values)?;
         let rope = RopeConfig::new(&values)?;
         Ok(Self {

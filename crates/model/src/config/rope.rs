@@ -45,6 +45,27 @@ impl RopeConfig {
     }
 }
 
+/// Takes out kinds of attention without parameters, and bases that are `null` because they stand among the parameters.
+pub(super) fn drop_empty(values: &mut Map<String, Value>) {
+    let mut has_base = false;
+    for name in ["rope_parameters", "rope_scaling"] {
+        let Some(Value::Object(stated)) = values.get_mut(name) else {
+            continue;
+        };
+        let is_part = |key: &str| ["full_attention", "sliding_attention"].contains(&key);
+        stated.retain(|key, value| !(is_part(key) && value.is_null()));
+        for part in stated.values().filter_map(Value::as_object) {
+            has_base |= value(part, "rope_theta").is_some();
+        }
+        has_base |= value(stated, "rope_theta").is_some();
+    }
+    for key in THETA.iter().chain(LOCAL_THETA) {
+        if has_base && values.get(*key).is_some_and(Value::is_null) {
+            values.remove(*key);
+        }
+    }
+}
+
 /// A value, if it is there and not `null`.
 fn value<'a>(values: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     values.get(key).filter(|value| !value.is_null())
@@ -125,7 +146,7 @@ pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), 
             entries.set("rope.scaling.type", "linear");
             entries.set("rope.scaling.factor", factor as f32);
         }
-        ("yarn", Some(factor)) => yarn_entries(rope, factor, entries)?,
+        ("yarn", Some(factor)) => yarn_entries(&config.values, rope, factor, entries)?,
         ("linear" | "yarn", None) => {
             return Err(bad("rope_scaling.factor", "a number", &"missing"));
         }
@@ -180,14 +201,21 @@ fn rope_type(rope: &Map<String, Value>) -> Result<&str, ModelError> {
 }
 
 fn yarn_entries(
+    values: &Map<String, Value>,
     rope: &Map<String, Value>,
     factor: f64,
     entries: &mut Entries<'_>,
 ) -> Result<(), ModelError> {
     let key = "original_max_position_embeddings";
-    let name = format!("rope_scaling.{key}");
-    let missing = || bad(&name, "a non-negative integer", &"missing");
-    let original = rope.get(key).ok_or_else(missing)?;
+    // The authors' code takes the context that the model has where the one before scaling is not stated.
+    let (name, original) = match value(rope, key) {
+        Some(original) => (format!("rope_scaling.{key}"), original),
+        None => {
+            let name = "max_position_embeddings";
+            let missing = || bad(name, "a non-negative integer", &"missing");
+            (name.to_owned(), value(values, name).ok_or_else(missing)?)
+        }
+    };
     entries.set("rope.scaling.type", "yarn");
     entries.set("rope.scaling.factor", factor as f32);
     entries.set(
