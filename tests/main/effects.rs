@@ -1,39 +1,19 @@
 //! Flags whose effect no test of a larger matter shows: each with and without.
 
-use std::io::Write as _;
 use std::path::Path;
-use std::process::Stdio;
 
 use gristmill_gguf::{File, Imatrix, ImatrixEntry, ImatrixForm, Value, WriteOptions};
 use gristmill_quant::{F16, Q8_0};
 
 use crate::edit;
-use crate::fixtures::{Change, changed, small_model};
-use crate::harness::{Workplace, tiny};
+use crate::fixtures::{Change, changed, small_model, with_model};
+use crate::harness::{Workplace, piped, tiny};
 use crate::quantize::write_llama;
-
-/// A place with the small model as `a.gguf`.
-fn with_model() -> Workplace {
-    let place = Workplace::new();
-    std::fs::copy(small_model(), place.path("a.gguf")).expect("the model can be copied");
-    place
-}
 
 /// What a good run writes to standard output and standard error, given this standard input.
 fn outputs(place: &Workplace, words: &[&str], input: &str) -> (String, String) {
-    let mut child = place
-        .command(words[0])
-        .args(&words[1..])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let mut stdin = child.stdin.take().expect("it is piped");
-    // What needs no input may be gone before it is written.
-    let _ = stdin.write_all(input.as_bytes());
-    drop(stdin);
-    let output = child.wait_with_output().expect("the binary ends");
+    let mut command = place.command(words[0]);
+    let (_, output) = piped(command.args(&words[1..]), input.as_bytes());
     assert!(output.status.success(), "{}", place.show(&output));
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it is text");
     (text(output.stdout), text(output.stderr))

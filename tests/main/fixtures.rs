@@ -125,6 +125,13 @@ pub fn small_model() -> PathBuf {
     path.clone()
 }
 
+/// A place with the small model as `a.gguf`.
+pub fn with_model() -> Workplace {
+    let place = Workplace::new();
+    std::fs::copy(small_model(), place.path("a.gguf")).expect("the model can be copied");
+    place
+}
+
 /// A checkpoint folder and a BF16 file that take a while to convert and to quantize: the embedded model with more rows of
 /// embeddings. Gives their paths.
 pub fn large_model(place: &Workplace) -> (String, String) {

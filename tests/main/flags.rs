@@ -1,34 +1,19 @@
 //! Flags of the reference that are not supported, and arguments that come in more than one way.
 
-use std::io::Write as _;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use insta::assert_snapshot;
 
-use crate::fixtures::small_model;
-use crate::harness::{Workplace, tiny};
-
-fn with_model() -> Workplace {
-    let place = Workplace::new();
-    std::fs::copy(small_model(), place.path("a.gguf")).expect("the model can be copied");
-    place
-}
+use crate::fixtures::with_model;
+use crate::harness::{self, Workplace, tiny};
 
 /// Runs a command line with this standard input.
 fn piped(place: &Workplace, line: &str, input: &str) -> Output {
     let words: Vec<&str> = line.split(' ').collect();
-    let mut child = place
-        .command(words[0])
-        .args(&words[1..])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let mut stdin = child.stdin.take().expect("it is piped");
-    stdin.write_all(input.as_bytes()).expect("it is read");
-    drop(stdin);
-    child.wait_with_output().expect("the binary ends")
+    let mut command = place.command(words[0]);
+    let (written, output) = harness::piped(command.args(&words[1..]), input.as_bytes());
+    written.expect("it is read");
+    output
 }
 
 #[test]

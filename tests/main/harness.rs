@@ -1,5 +1,6 @@
 //! Running the binary and the files that tests need.
 
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -121,6 +122,21 @@ fn list(root: &Path, dir: &Path, files: &mut Vec<String>) {
 /// The embedded default model as a checkpoint folder.
 pub fn tiny() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny")
+}
+
+/// Runs a command with this standard input: whether it was written, and what came of the run. A command that needs no input
+/// may be gone before.
+pub fn piped(command: &mut Command, input: &[u8]) -> (io::Result<()>, Output) {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    let written = stdin.write_all(input);
+    drop(stdin);
+    (written, child.wait_with_output().expect("the binary ends"))
 }
 
 /// Sends a signal, as `-INT`, to a child that may have ended by now. Children ignore what this process was started to ignore:

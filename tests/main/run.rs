@@ -1,10 +1,9 @@
 //! `run` and `logits` on a tiny model of the golden data: random weights, a real vocabulary and chat template.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
-use crate::harness::{Workplace, send, wait};
+use crate::harness::{Workplace, piped, send, wait};
 
 /// The golden model, or none with a loud word (an error on CI).
 fn model() -> Option<PathBuf> {
@@ -16,22 +15,13 @@ fn model() -> Option<PathBuf> {
 fn run_with(words: &[&str], input: &[u8]) -> Option<Output> {
     let model = model()?;
     let place = Workplace::new();
-    let mut child = place
-        .command("gristmill")
+    let mut command = place.command("gristmill");
+    command
         .args(["run", "-m"])
         .arg(&model)
         .args(["-t", "1", "-c", "256", "--temp", "0"])
-        .args(words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let mut stdin = child.stdin.take().expect("it is piped");
-    // a run that needs no input may be gone before it is written
-    let _ = stdin.write_all(input);
-    drop(stdin);
-    Some(child.wait_with_output().expect("the binary ends"))
+        .args(words);
+    Some(piped(&mut command, input).1)
 }
 
 fn text(bytes: &[u8]) -> String {
