@@ -14,7 +14,7 @@ mod hostile;
 use bytes::{Bytes, F32, sample};
 use gristmill_fuzz::{BORDER, resume, seal, write_until};
 use gristmill_gguf::{Imatrix, ImatrixEntry, ImatrixForm, WriteOptions};
-use hostile::HOSTILE;
+use hostile::{ESCAPES, HOSTILE};
 
 fn main() {
     for (name, file) in gguf_files() {
@@ -43,7 +43,7 @@ fn main() {
     for (name, template) in TEMPLATES {
         write("chat_template", name, template.as_bytes());
     }
-    for (name, template) in HOSTILE {
+    for (name, template) in HOSTILE.iter().chain(ESCAPES) {
         write(
             "chat_template",
             &format!("hostile-{name}"),

@@ -40,26 +40,25 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A budget of steps, without a limit of bytes for now.
-    pub fn new(steps: u64) -> Rc<Self> {
+    /// No limits for now: the input comes first.
+    pub fn new() -> Rc<Self> {
         Rc::new(Meter {
             depth: Cell::new(0),
             stack: stack_address(),
             steps: Cell::new(0),
-            steps_limit: Cell::new(steps),
+            steps_limit: Cell::new(u64::MAX),
             bytes: Cell::new(0),
             bytes_limit: Cell::new(usize::MAX),
         })
     }
 
     /// Begins the budget: what is in use is the input. Allows `fixed` bytes beyond it and `factor` times its size, and
-    /// steps by its size too.
-    pub fn begin(&self, fixed: usize, factor: usize) {
+    /// `steps` and two more for each of its bytes.
+    pub fn begin(&self, steps: u64, fixed: usize, factor: usize) {
         let input = self.bytes.get();
         let limit = input.saturating_mul(factor + 1).saturating_add(fixed);
         self.bytes_limit.set(limit);
-        let steps = self.steps_limit.get().saturating_add(input as u64 / 4);
-        self.steps_limit.set(steps);
+        self.steps_limit.set(steps.saturating_add(2 * input as u64));
         self.steps.set(0);
     }
 

@@ -70,6 +70,33 @@ fn golden_templates() {
     compared(n_compared, "rendered conversations");
 }
 
+/// The budget of a rendering grows with the conversation.
+#[test]
+fn many_tools_and_long_conversations_render() {
+    let Some(folder) = golden("templates") else {
+        return;
+    };
+    let cases = read_json(folder.join("cases.json"));
+    let mut input = input_of_case(&cases["cases"]["tools"]);
+    let tools = input.tools.as_mut().unwrap().as_array_mut().unwrap();
+    *tools = std::iter::repeat_n(tools.clone(), 200).flatten().collect();
+    let turns = (0..1000).map(|index| {
+        let role = if index % 2 == 0 { "user" } else { "assistant" };
+        json!({"role": role, "content": format!("Word {index}. ").repeat(20)})
+    });
+    input.messages = turns.collect();
+    let names = read_json(folder.join("names.json"));
+    for name in names["templates"].as_array().unwrap() {
+        let name = name.as_str().unwrap();
+        let source = std::fs::read_to_string(folder.join(format!("jinja/{name}.jinja"))).unwrap();
+        let result = ChatTemplate::new(&source).unwrap().render(&input);
+        assert!(
+            !matches!(&result, Err(EngineError::TemplateRender { message, .. }) if message.contains("more than")),
+            "{name}: {result:?}"
+        );
+    }
+}
+
 #[track_caller]
 fn renders(source: &str, variables: Value, expected: &str) {
     let mut input = RenderInput::new(&[Message::new("user", "Hi")]);
@@ -223,55 +250,36 @@ fn a_template_cannot_run_forever() {
     assert!(error.to_string().contains("too many steps"), "{error}");
 }
 
+/// What the reference writes for each of its names: three conversations, with an answer to follow and without.
 #[test]
-fn builtin_templates_render() {
+fn builtin_templates_write_what_the_reference_does() {
     assert!(BUILTIN_TEMPLATES.is_sorted_by_key(|template| template.name));
-    let messages = [
-        Message::new("system", "S"),
-        Message::new("user", "U"),
-        Message::new("assistant", "A"),
-        Message::new("user", "V"),
+    let expected: BTreeMap<String, Vec<String>> =
+        serde_json::from_str(include_str!("builtin/expected.json")).unwrap();
+    let names: Vec<&str> = BUILTIN_TEMPLATES.iter().map(|item| item.name).collect();
+    assert_eq!(names, expected.keys().collect::<Vec<_>>());
+    let conversations = [
+        json!([
+            ["system", " Be brief. "],
+            ["user", " Hi \n"],
+            ["assistant", " Hello! "],
+            ["user", "And?"]
+        ]),
+        json!([["user", "One"], ["assistant", "Two"], ["user", " Three"]]),
+        json!([["user", "One"], ["assistant", "Two"]]),
     ];
-    let mut input = RenderInput::new(&messages);
-    input.bos_token = "<s>".into();
-    input.eos_token = "</s>".into();
-    let expected = BTreeMap::from([
-        (
-            "chatml",
-            "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n",
-        ),
-        (
-            "gemma",
-            "<s><start_of_turn>user\nS\n\nU<end_of_turn>\n<start_of_turn>model\nA<end_of_turn>\n<start_of_turn>user\nV<end_of_turn>\n<start_of_turn>model\n",
-        ),
-        (
-            "llama2",
-            "<s>[INST] <<SYS>>\nS\n<</SYS>>\n\nU [/INST] A </s><s>[INST] V [/INST]",
-        ),
-        (
-            "llama3",
-            "<s><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nU<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nV<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
-        ),
-        (
-            "mistral-v7",
-            "<s>[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST] U[/INST] A</s>[INST] V[/INST]",
-        ),
-        (
-            "phi3",
-            "<|system|>\nS<|end|>\n<|user|>\nU<|end|>\n<|assistant|>\nA<|end|>\n<|user|>\nV<|end|>\n<|assistant|>\n",
-        ),
-        (
-            "zephyr",
-            "<|system|>\nS</s>\n<|user|>\nU</s>\n<|assistant|>\nA</s>\n<|user|>\nV</s>\n<|assistant|>\n",
-        ),
-    ]);
-    for template in BUILTIN_TEMPLATES {
-        assert_eq!(
-            builtin(template.name).unwrap().render(&input).unwrap(),
-            expected[template.name],
-            "{}",
-            template.name
-        );
+    for (name, texts) in &expected {
+        let template = builtin(name).unwrap();
+        for (messages, expected) in conversations.iter().zip(texts) {
+            let messages: Vec<(String, String)> = serde_json::from_value(messages.clone()).unwrap();
+            let messages = messages
+                .into_iter()
+                .map(|(role, text)| Message::new(role, text));
+            let messages: Vec<Message> = messages.collect();
+            let mut input = RenderInput::new(&messages);
+            input.add_generation_prompt = messages.last().unwrap().role == "user";
+            assert_eq!(&template.render(&input).unwrap(), expected, "{name}");
+        }
     }
 }
 

@@ -109,6 +109,7 @@ pub(super) fn striptags(value: &Value, arguments: &mut Arguments) -> Result<Valu
 fn unescape(text: &str, out: &mut TextBuilder) -> Result<()> {
     let mut rest = text;
     while let Some(at) = rest.find('&') {
+        out.meter().work(2)?; // a search in the table of names
         out.push_str(&rest[..at])?;
         rest = &rest[at + 1..];
         let n = match rest.strip_prefix('#') {

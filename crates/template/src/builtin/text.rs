@@ -80,6 +80,7 @@ pub(super) fn center(value: &Value, arguments: &mut Arguments) -> Result<Value> 
 pub(super) fn title(value: &Value, arguments: &mut Arguments) -> Result<Value> {
     let text = text_of(value, arguments.meter())?;
     let mut titled = TextBuilder::new(arguments.meter())?;
+    titled.meter().scan(2 * text.len())?;
     let mut starts = true;
     for character in text.chars() {
         if starts {

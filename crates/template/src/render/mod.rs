@@ -43,7 +43,7 @@ struct Renderer<'t> {
 
 /// Renders a template.
 pub(crate) fn render(program: &Program, input: &Input) -> Result<String> {
-    let meter = Meter::new(STEPS);
+    let meter = Meter::new();
     let mut renderer = Renderer {
         program,
         constants: constants(program, &meter)?,
@@ -59,7 +59,9 @@ pub(crate) fn render(program: &Program, input: &Input) -> Result<String> {
             renderer.scopes.set(name, value)?;
         }
     }
-    renderer.meter.begin(BYTES_FIXED, BYTES_PER_INPUT_BYTE);
+    renderer
+        .meter
+        .begin(STEPS, BYTES_FIXED, BYTES_PER_INPUT_BYTE);
     renderer.block(&program.body)?;
     Ok(renderer.out.into_string())
 }

@@ -231,9 +231,150 @@ pub const HOSTILE: &[(&str, &str)] = &[
         "{{ dict(**{'a': 1}, **{'a': 2}) }}{{ 'a'.format(*([1] * 1000000)) }}",
     ),
     (
+        "regex-like",
+        "{{ ('a' * 1000000 ~ '!') | wordwrap(3, break_long_words=false) | length }}{{ ('(a+)+$' * 200000) | urlize | length }}",
+    ),
+    ("urls", "{{ ('http://' * 1000000) | urlize | length }}"),
+    (
+        "titles",
+        "{% for i in range(100000) %}{{ ('a-b ' * 1000000) | title | capitalize | length }}{% endfor %}",
+    ),
+    (
+        "reversed",
+        "{% for i in range(100000) %}{{ ('é' * 1000000) | reverse | length }}{% endfor %}",
+    ),
+    (
+        "sliced",
+        "{% set t = 'é' * 1000000 %}{% for i in range(100000) %}{{ t[::-1] | length }}{{ t[999999] }}{% endfor %}",
+    ),
+    (
+        "sums",
+        "{{ ([[1] * 1000] * 10000) | sum(start=[]) | length }}",
+    ),
+    (
+        "products",
+        "{% for a in range(100000) %}{{ [1, 2] | map('string') | map('int') | map('float') | list }}{% endfor %}",
+    ),
+    (
+        "generation",
+        "{% for a in range(10000) %}{% generation %}{% for b in range(10000) %}x{% endfor %}{% endgeneration %}{% endfor %}",
+    ),
+    (
+        "set-blocks",
+        "{% set ns = namespace(x='a') %}{% for a in range(100) %}{% set b %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = b %}{% endfor %}",
+    ),
+    (
+        "filter-blocks",
+        "{% for a in range(100000) %}{% filter upper %}{{ 'ß' * 100000 }}{% endfilter %}{% endfor %}",
+    ),
+    (
+        "float-format",
+        "{{ '%.400f' % 1e308 }}{{ '{:.1000000000}'.format(1.5) }}{{ '%*d' % (1000000000, 1) }}",
+    ),
+    (
+        "marks",
+        "{% set t = 'e\u{301}\u{200d}\u{202e}' * 1000000 %}{% for i in range(100000) %}{{ t | upper | lower | length }}{% endfor %}",
+    ),
+    (
         "groups",
         "{{ ([{'a': 'B' * 1000}] * 100000) | groupby('a') | length }}",
     ),
+];
+
+/// Ways out of the inputs, as they are tried on Python's Jinja: none may show anything.
+pub const ESCAPES: &[(&str, &str)] = &[
+    ("class", "{{ ''.__class__ }}"),
+    ("class-item", "{{ ''['__class__'] }}"),
+    ("class-filter", "{{ '' | attr('__class__') }}"),
+    ("class-tree", "{{ ().__class__.__base__.__subclasses__() }}"),
+    (
+        "class-mapped",
+        "{{ [''] | map(attribute='__class__') | join }}",
+    ),
+    (
+        "class-dotted",
+        "{{ [''] | map(attribute='__class__.__mro__.1') | join }}",
+    ),
+    (
+        "class-split",
+        "{{ '' | attr('_' ~ '_' ~ 'class' ~ '_' ~ '_') }}",
+    ),
+    ("class-escaped", "{{ ''['\\x5f\\x5fclass\\x5f\\x5f'] }}"),
+    ("class-wide", "{{ ''['＿＿class＿＿'] }}{{ ''.__class__ }}"),
+    ("class-combined", "{{ ''['__cla\u{301}ss__'] }}"),
+    (
+        "class-hidden",
+        "{{ ''['__class__\u{200b}'] }}{{ ''['\u{202e}__ssalc__'] }}",
+    ),
+    ("class-format", "{{ '{0.__class__}'.format(1) }}"),
+    (
+        "class-format-deep",
+        "{{ '{0.__init__.__globals__}'.format(cycler) }}",
+    ),
+    (
+        "class-format-map",
+        "{{ '{a.__class__}'.format_map({'a': 1}) }}",
+    ),
+    (
+        "class-selected",
+        "{{ [1] | selectattr('__class__') | list | join }}",
+    ),
+    (
+        "class-grouped",
+        "{{ [1] | groupby('__class__') | first | first }}",
+    ),
+    (
+        "class-sorted",
+        "{{ [[1]] | sort(attribute='__class__') | first | first | attr('real') }}",
+    ),
+    (
+        "globals",
+        "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+    ),
+    ("globals-joiner", "{{ joiner.__init__.__globals__ }}"),
+    (
+        "globals-namespace",
+        "{{ namespace.__init__.__globals__ }}{{ namespace().__dict__ }}",
+    ),
+    (
+        "globals-range",
+        "{{ range.__class__ }}{{ dict.__class__.mro() }}",
+    ),
+    ("globals-lipsum", "{{ lipsum.__globals__ }}"),
+    (
+        "globals-macro",
+        "{% macro f() %}{% endmacro %}{{ f.__globals__ }}{{ f.__code__ }}",
+    ),
+    (
+        "globals-loop",
+        "{% for i in [1] %}{{ loop.__class__ }}{{ loop._iterator }}{% endfor %}",
+    ),
+    (
+        "globals-method",
+        "{{ ''.upper.__self__ }}{{ [].append.__func__ }}",
+    ),
+    (
+        "globals-raise",
+        "{{ raise_exception.__globals__ }}{{ strftime_now.__closure__ }}",
+    ),
+    ("context", "{{ self._TemplateReference__context }}"),
+    ("context-self", "{{ self.__init__ }}{{ self }}"),
+    (
+        "context-names",
+        "{{ config }}{{ request }}{{ environ }}{{ os }}{{ __builtins__ }}",
+    ),
+    ("import", "{% import 'os' as os %}"),
+    ("include", "{% include '/etc/passwd' %}"),
+    ("extends", "{% extends '/etc/passwd' %}"),
+    ("from", "{% from 'os' import environ %}"),
+    ("built-in", "{{ __import__('os').environ }}"),
+    ("open", "{{ open('/etc/passwd').read() }}"),
+    ("eval", "{{ eval('1+1') }}"),
+    ("debug", "{% debug %}"),
+    ("debug-filter", "{{ [] | pprint | attr('__doc__') }}"),
+    ("mutation", "{% set x = [] %}{{ x.append(1) }}"),
+    ("mutation-map", "{% set x = {} %}{{ x.update({'a': 1}) }}"),
+    ("mutation-input", "{% set a.x = 1 %}"),
 ];
 
 /// Nesting of what the parser reads, as a part to repeat, `n` times.
