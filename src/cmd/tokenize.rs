@@ -82,13 +82,11 @@ impl Run for Tokenize {
             unescape(&text)
         };
         let options = EncodeOptions {
-            add_special: false,
+            // As in the reference, nothing follows the text where nothing comes before it.
+            add_special: tokenizer.add_bos() && !self.no_bos,
             parse_special: !self.no_parse_special,
         };
-        let mut ids = tokenizer.encode(&text, options);
-        if tokenizer.add_bos() && !self.no_bos {
-            ids.splice(0..0, tokenizer.bos());
-        }
+        let ids = tokenizer.encode(&text, options);
         self.print(&tokenizer, &ids)
     }
 }

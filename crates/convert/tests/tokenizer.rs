@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 /// Checkpoint, its folder, and an architecture with the habit of its own.
 const CHECKPOINTS: &[(&str, &str, &str)] = &[
+    ("bert", "hf", "llama"),
     ("gemma2", "hf", "gemma3"),
     ("gemma3_text", "hf", "gemma3"),
     ("gpt2", "hf", "qwen2"),
@@ -289,6 +290,71 @@ fn added_tokens_of_the_configuration() {
         ints(entry(&import, "tokenizer.ggml.token_type")),
         [1, 3, 1, 1, 3]
     );
+}
+
+/// A `vocab.txt` says what the `tokenizer.json` made from it says.
+#[test]
+fn word_piece_from_its_list_of_tokens() {
+    let Some(golden) = gristmill_golden::folder("convert") else {
+        return;
+    };
+    let source = golden.join("bert/hf");
+    let alone = tempfile::tempdir().unwrap();
+    for file in ["vocab.txt", "tokenizer_config.json", "config.json"] {
+        std::fs::copy(source.join(file), alone.path().join(file)).unwrap();
+    }
+    let whole = import(&source, "llama", None);
+    let ours = import(alone.path(), "llama", None);
+    assert_eq!(ours.entries, whole.entries);
+    assert_eq!((ours.log.kind, ours.log.file), ("WordPiece", "vocab.txt"));
+    // Without a configuration the usual names count.
+    std::fs::remove_file(alone.path().join("tokenizer_config.json")).unwrap();
+    assert_eq!(import(alone.path(), "llama", None).entries, whole.entries);
+}
+
+/// A token begins a word by U+2581, or continues one; special tokens stay as they are, and what programs do otherwise is
+/// said.
+#[test]
+fn word_piece_tokens_are_marked_where_they_begin_a_word() {
+    let definition = json!({
+        "added_tokens": [{"id": 0, "content": "[UNK]", "special": true}, {"id": 1, "content": "[CLS]", "special": true},
+            {"id": 2, "content": "[SEP]", "special": true}, {"id": 5, "content": "new york", "special": false}],
+        "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": false, "lowercase": false},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+            "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "go": 3, "##ing": 4}},
+    });
+    let config = json!({"vocab_size": 7});
+    let roles = json!({"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"});
+    let folder = Folder::new(&[
+        ("tokenizer.json", &definition),
+        ("config.json", &config),
+        ("tokenizer_config.json", &roles),
+    ]);
+    let import = import(folder.path(), "llama", None);
+    let tokenizer = tokenizer(&import);
+    let texts: Vec<&[u8]> = (0..7).map(|id| tokenizer.text(id)).collect();
+    let expected = [
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "▁go",
+        "ing",
+        "new york",
+        "▁[PAD6]",
+    ];
+    assert_eq!(texts, expected.map(str::as_bytes));
+    assert_eq!(import.log.n_fillers, 1);
+    let options = EncodeOptions {
+        add_special: true,
+        ..EncodeOptions::default()
+    };
+    assert_eq!(
+        tokenizer.encode("going new york Go", options),
+        [1, 3, 4, 5, 0, 2]
+    );
+    let warning = "tokenizer.json: Chinese text is not split into characters, but programs split it, since a GGUF file cannot say so for WordPiece";
+    assert!(import.log.warnings.iter().any(|found| found == warning));
 }
 
 /// Case B24: `tokenizer.json` alone gives the ids that the files with `tokenizer.model` give.

@@ -180,18 +180,20 @@ pub(crate) fn clean_spaces(text: &mut Vec<u8>) {
     });
 }
 
-/// One pass: where `after` says so for a place, the character before it goes, and as many after it.
+/// One pass: where `after` says so for a place, the character before it goes, and as many after it. Behind one that
+/// went so, nothing more goes.
 fn remove_spaces(text: &mut Vec<u8>, after: impl Fn(&[u8], usize) -> Option<usize>) {
     let mut kept = Vec::with_capacity(text.len());
     kept.extend(text.first());
-    let mut i = 1;
+    let (mut i, mut behind_gap) = (1, false);
     while i < text.len() {
-        let n_after = after(text, i);
+        let n_after = after(text, i).filter(|_| !behind_gap);
         if n_after.is_some() {
             kept.pop();
         }
         kept.push(text[i]);
         i += 1 + n_after.unwrap_or(0);
+        behind_gap = n_after > Some(0);
     }
     *text = kept;
 }
@@ -241,6 +243,7 @@ mod tests {
             "it's's 'S 't're've'm 'll 'd"
         );
         assert_eq!(clean("x ' y"), "x'y");
+        assert_eq!(clean("x ' ' y"), "x'' y");
         assert_eq!(clean(""), "");
         assert_eq!(clean(" ."), ".");
     }

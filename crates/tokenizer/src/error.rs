@@ -9,7 +9,7 @@ pub enum TokenizerError {
     Metadata(#[from] gristmill_gguf::Error),
     /// `tokenizer.ggml.model` names a kind that is not implemented.
     #[error(
-        "tokenizer.ggml.model is \"{kind}\"; tokenizers of the kinds \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece BPE) are implemented"
+        "tokenizer.ggml.model is \"{kind}\"; tokenizers of the kinds \"gpt2\" (byte-level BPE), \"llama\" (SentencePiece BPE) and \"bert\" (WordPiece) are implemented"
     )]
     UnsupportedKind {
         /// The value in the file.

@@ -18,6 +18,7 @@ mod spm;
 mod tokenizer;
 mod unicode;
 mod vocabulary;
+mod word_piece;
 
 pub use decode::Utf8Stream;
 pub use error::TokenizerError;

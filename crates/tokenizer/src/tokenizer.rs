@@ -12,6 +12,7 @@ use crate::roles::Roles;
 use crate::special::{Fragment, Special, SpecialFinder};
 use crate::spm::{ESCAPED_SPACE, Spm};
 use crate::vocabulary::{Attributes, Vocabulary, key};
+use crate::word_piece::{Normalizer, WordPiece};
 
 /// How a text becomes ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +35,9 @@ pub struct Tokenizer {
     added: SpecialFinder,
     /// These, and control and unknown tokens.
     special: SpecialFinder,
-    add_bos: bool,
-    add_eos: bool,
+    /// The tokens that encoding with `add_special` puts before and after a text.
+    first: Option<u32>,
+    last: Option<u32>,
     add_space_prefix: bool,
     warnings: Vec<String>,
     notes: Vec<String>,
@@ -44,14 +46,22 @@ pub struct Tokenizer {
 enum Model {
     Bpe(Bpe),
     Spm(Spm),
+    WordPiece(WordPiece),
 }
 
 /// What the kind of tokenizer, and the pre-tokenizer's name, imply where the file says nothing.
 struct Defaults {
     roles: Roles,
-    pre: Option<(&'static pre::PreTokenizer, &'static Name)>,
+    kind: Kind,
     add_bos: bool,
     add_space_prefix: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Bpe(&'static pre::PreTokenizer, &'static Name),
+    Spm,
+    WordPiece,
 }
 
 impl Tokenizer {
@@ -70,38 +80,18 @@ impl Tokenizer {
             defaults.roles,
             (&mut warnings, &mut notes),
         )?;
-        let model = match defaults.pre {
-            Some((pre, name)) => Model::Bpe(read_bpe(metadata, &vocabulary, pre, name)?),
-            None => Model::Spm(Spm::new(
-                &vocabulary.texts,
-                &vocabulary.scores,
-                roles.unknown,
-            )),
+        let model = defaults.kind.model(metadata, &vocabulary, &roles)?;
+        let (first, last) = ends(metadata, defaults.kind, defaults.add_bos, &roles)?;
+        let pre = match defaults.kind {
+            Kind::Bpe(_, name) => Some(name),
+            Kind::Spm | Kind::WordPiece => None,
         };
-        let add_bos = metadata.bool_or(key::ADD_BOS, defaults.add_bos)?;
-        let add_eos = metadata.bool_or(key::ADD_EOS, false)?;
-        check_added(
-            add_bos,
-            roles.bos,
-            key::ADD_BOS,
-            "tokenizer.ggml.bos_token_id",
-        )?;
-        check_added(
-            add_eos,
-            roles.eos,
-            key::ADD_EOS,
-            "tokenizer.ggml.eos_token_id",
-        )?;
         let spelling = match model {
             Model::Bpe(_) => Spelling::ByteLevel,
-            Model::Spm(_) => Spelling::EscapedSpaces,
+            Model::Spm(_) | Model::WordPiece(_) => Spelling::EscapedSpaces,
         };
         let pieces = Pieces::new(&vocabulary, spelling);
-        set_strips(
-            metadata,
-            defaults.pre.map(|(_, name)| name),
-            &mut vocabulary,
-        )?;
+        set_strips(metadata, pre, &mut vocabulary)?;
         let always = Attributes::USER_DEFINED;
         let by_request = always.with(Attributes::CONTROL).with(Attributes::UNKNOWN);
         Ok(Tokenizer {
@@ -114,9 +104,9 @@ impl Tokenizer {
             pieces,
             model,
             roles,
-            pre: defaults.pre.map(|(_, name)| name),
-            add_bos,
-            add_eos,
+            pre,
+            first,
+            last,
             add_space_prefix: metadata.bool_or(key::ADD_SPACE_PREFIX, defaults.add_space_prefix)?,
             vocabulary,
             warnings,
@@ -139,8 +129,8 @@ impl Tokenizer {
     ) -> Vec<u32> {
         let text = text.as_ref();
         let mut ids = Vec::with_capacity(text.len() / 4 + 2);
-        if options.add_special && self.add_bos {
-            ids.extend(self.roles.bos);
+        if options.add_special {
+            ids.extend(self.first);
         }
         let finder = if options.parse_special {
             &self.special
@@ -161,8 +151,8 @@ impl Tokenizer {
                 }
             }
         }
-        if options.add_special && self.add_eos {
-            ids.extend(self.roles.eos);
+        if options.add_special {
+            ids.extend(self.last);
         }
         ids
     }
@@ -175,6 +165,8 @@ impl Tokenizer {
         let drops_text = match &self.model {
             Model::Bpe(bpe) => !bpe.has_all_bytes(),
             Model::Spm(spm) => !spm.has_all_bytes(),
+            // A word of any length may be one unknown token.
+            Model::WordPiece(_) => true,
         };
         if drops_text || ids.clone().any(|id| self.vocabulary.has(id, strips)) {
             return 0;
@@ -187,6 +179,7 @@ impl Tokenizer {
     fn encode_text(&self, text: &[u8], after_special: bool, ids: &mut Vec<u32>) {
         match &self.model {
             Model::Bpe(bpe) => bpe.encode(text, ids),
+            Model::WordPiece(model) => model.encode(text, ids),
             Model::Spm(spm) => {
                 let mut escaped = Vec::with_capacity(text.len() + text.len() / 2 + 3);
                 if self.add_space_prefix && after_special {
@@ -232,7 +225,12 @@ impl Tokenizer {
             let stripped = piece.strip_prefix(b" ").filter(|_| strip);
             text.extend_from_slice(stripped.unwrap_or(piece));
         }
-        if self.pre.is_some_and(|name| name.clean_spaces) {
+        let cleans = match self.model {
+            Model::Bpe(_) => self.pre.is_some_and(|name| name.clean_spaces),
+            Model::Spm(_) => false,
+            Model::WordPiece(_) => true,
+        };
+        if cleans {
             clean_spaces(&mut text);
         }
         text
@@ -253,11 +251,11 @@ impl Tokenizer {
         self.vocabulary.len()
     }
 
-    /// The number of merges that can apply; 0 for SentencePiece.
+    /// The number of merges that can apply; 0 where there are none.
     pub fn n_merges(&self) -> usize {
         match &self.model {
             Model::Bpe(bpe) => bpe.n_merges(),
-            Model::Spm(_) => 0,
+            Model::Spm(_) | Model::WordPiece(_) => 0,
         }
     }
 
@@ -316,12 +314,12 @@ impl Tokenizer {
 
     /// True if encoding with `add_special` begins with [`Tokenizer::bos`].
     pub fn add_bos(&self) -> bool {
-        self.add_bos
+        self.first.is_some()
     }
 
-    /// True if encoding with `add_special` ends with [`Tokenizer::eos`].
-    pub fn add_eos(&self) -> bool {
-        self.add_eos
+    /// The token that encoding with `add_special` puts after a text: the end, or the separator of WordPiece.
+    pub fn added_last(&self) -> Option<u32> {
+        self.last
     }
 
     /// True if encoding puts a space before text at the start and after special tokens.
@@ -329,15 +327,16 @@ impl Tokenizer {
         self.add_space_prefix
     }
 
-    /// The kind, in the words of the field: `byte-level BPE` or `SentencePiece BPE`.
+    /// The kind, in the words of the field: `byte-level BPE`, `SentencePiece BPE` or `WordPiece`.
     pub fn kind(&self) -> &'static str {
         match self.model {
             Model::Bpe(_) => "byte-level BPE",
             Model::Spm(_) => "SentencePiece BPE",
+            Model::WordPiece(_) => "WordPiece",
         }
     }
 
-    /// The name of the pre-tokenizer; SentencePiece has none.
+    /// The name of the pre-tokenizer; only byte-level BPE has one.
     pub fn pre_tokenizer(&self) -> Option<&'static str> {
         self.pre.map(|name| name.name)
     }
@@ -364,9 +363,22 @@ impl Defaults {
                     unknown: Some(0),
                     ..Roles::default()
                 },
-                pre: None,
+                kind: Kind::Spm,
                 add_bos: true,
                 add_space_prefix: true,
+            }),
+            "bert" => Ok(Defaults {
+                roles: Roles {
+                    bos: Some(101),
+                    unknown: Some(100),
+                    separator: Some(102),
+                    padding: Some(0),
+                    mask: Some(103),
+                    ..Roles::default()
+                },
+                kind: Kind::WordPiece,
+                add_bos: true,
+                add_space_prefix: false,
             }),
             "gpt2" => Defaults::of_bpe(metadata.str(key::PRE)?, warnings),
             "none" | "no_vocab" => Err(TokenizerError::NoVocabulary {
@@ -398,11 +410,61 @@ impl Defaults {
                 eos: Some(11),
                 ..Roles::default()
             },
-            pre: Some((pre, name)),
+            kind: Kind::Bpe(pre, name),
             add_bos: name.add_bos,
             add_space_prefix: false,
         })
     }
+}
+
+impl Kind {
+    fn model(
+        self,
+        metadata: &Metadata,
+        vocabulary: &Vocabulary,
+        roles: &Roles,
+    ) -> Result<Model, TokenizerError> {
+        let texts = &vocabulary.texts;
+        Ok(match self {
+            Kind::Bpe(pre, name) => Model::Bpe(read_bpe(metadata, vocabulary, pre, name)?),
+            Kind::Spm => Model::Spm(Spm::new(texts, &vocabulary.scores, roles.unknown)),
+            Kind::WordPiece => {
+                let lowercase = metadata.bool_or(key::LOWERCASE, true)?;
+                let normalizer = Normalizer {
+                    lowercase,
+                    strip_accents: metadata.bool_or(key::STRIP_ACCENTS, lowercase)?,
+                };
+                Model::WordPiece(WordPiece::new(texts, roles.unknown, normalizer))
+            }
+        })
+    }
+}
+
+/// The tokens before and after a text. WordPiece has both whatever the file says, as in the reference.
+fn ends(
+    metadata: &Metadata,
+    kind: Kind,
+    add_bos: bool,
+    roles: &Roles,
+) -> Result<(Option<u32>, Option<u32>), TokenizerError> {
+    let asked_bos = metadata.bool_or(key::ADD_BOS, add_bos)?;
+    let asked_eos = metadata.bool_or(key::ADD_EOS, false)?;
+    let bos_key = "tokenizer.ggml.bos_token_id";
+    if matches!(kind, Kind::WordPiece) {
+        let first = added(true, roles.bos, key::ADD_BOS, bos_key)?;
+        let separator_key = "tokenizer.ggml.seperator_token_id";
+        let last = added(true, roles.separator, key::ADD_SEP, separator_key)?;
+        return Ok((first, last));
+    }
+    Ok((
+        added(asked_bos, roles.bos, key::ADD_BOS, bos_key)?,
+        added(
+            asked_eos,
+            roles.eos,
+            key::ADD_EOS,
+            "tokenizer.ggml.eos_token_id",
+        )?,
+    ))
 }
 
 fn read_bpe(
@@ -421,16 +483,17 @@ fn read_bpe(
     Bpe::new(texts, merges, pre, name.ignore_merges)
 }
 
-fn check_added(
+/// The token to add, where it is wanted.
+fn added(
     wanted: bool,
     id: Option<u32>,
     key: &'static str,
     id_key: &'static str,
-) -> Result<(), TokenizerError> {
+) -> Result<Option<u32>, TokenizerError> {
     if wanted && id.is_none() {
         return Err(TokenizerError::NoTokenToAdd { key, id_key });
     }
-    Ok(())
+    Ok(id.filter(|_| wanted))
 }
 
 /// Which tokens take white space beside them. Files do not say; the reference knows it from the pre-tokenizer's name or

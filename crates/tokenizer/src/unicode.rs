@@ -55,9 +55,9 @@ static CLASSES: LazyLock<Box<[Class]>> = LazyLock::new(|| {
     table
 });
 
-/// The code point ranges of a one-character pattern; empty if the pattern is no class, which the
+/// The code point ranges of a one-character pattern, rising; empty if the pattern is no class, which the
 /// test below excludes for the constants above.
-fn ranges_of(pattern: &str) -> Vec<(usize, usize)> {
+pub(crate) fn ranges_of(pattern: &str) -> Vec<(usize, usize)> {
     let Ok(hir) = regex_syntax::parse(pattern) else {
         return Vec::new();
     };

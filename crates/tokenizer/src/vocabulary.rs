@@ -15,6 +15,9 @@ pub(crate) mod key {
     pub(crate) const MERGES: &str = "tokenizer.ggml.merges";
     pub(crate) const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
     pub(crate) const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
+    pub(crate) const ADD_SEP: &str = "tokenizer.ggml.add_sep_token";
+    pub(crate) const LOWERCASE: &str = "tokenizer.ggml.normalizer.lowercase";
+    pub(crate) const STRIP_ACCENTS: &str = "tokenizer.ggml.normalizer.strip_accents";
     pub(crate) const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
 }
 

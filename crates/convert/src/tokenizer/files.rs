@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::json::TokenizerJson;
+use super::word_piece;
 use crate::ConvertError;
-use crate::small_file::{read_bytes, read_json};
+use crate::small_file::{read_bytes, read_json, read_text};
 
 /// What the folder has. Files that are optional and missing are empty.
 pub(super) struct Files {
     pub folder: PathBuf,
-    /// `tokenizer.json`.
+    /// `tokenizer.json`, or what a `vocab.txt` in its place stands for.
     pub json: Option<TokenizerJson>,
+    /// Whether it is the latter.
+    pub from_vocab_txt: bool,
     /// `tokenizer.model`.
     pub sentence_piece: Option<Vec<u8>>,
     /// `tokenizer_config.json`; none if there is none.
@@ -31,16 +34,27 @@ impl Files {
         warnings: &mut Vec<String>,
     ) -> Result<Files, ConvertError> {
         let path = |name: &str| folder.join(name);
-        let config = read_json(&path("tokenizer_config.json"))?;
+        let mut config: Option<Map<String, Value>> = read_json(&path("tokenizer_config.json"))?;
         if config.is_none() {
             warnings.push(
                 "there is no tokenizer_config.json: special tokens may be missing".to_owned(),
             );
         }
+        let mut json = read_json(&path("tokenizer.json"))?;
+        let sentence_piece = read_bytes(&path("tokenizer.model"))?;
+        let mut from_vocab_txt = false;
+        if json.is_none()
+            && sentence_piece.is_none()
+            && let Some(vocab) = read_text(&path("vocab.txt"))?
+        {
+            json = word_piece::of_vocab_txt(&vocab, config.get_or_insert_default());
+            from_vocab_txt = json.is_some();
+        }
         Ok(Files {
             folder: folder.to_owned(),
-            json: read_json(&path("tokenizer.json"))?,
-            sentence_piece: read_bytes(&path("tokenizer.model"))?,
+            json,
+            from_vocab_txt,
+            sentence_piece,
             config,
             model_config: match model_config {
                 Some(config) => config.as_object().cloned().unwrap_or_default(),
@@ -77,6 +91,8 @@ impl Files {
 
     /// An error about one of the files.
     pub(super) fn error(&self, file: &str, reason: String) -> ConvertError {
+        let stood_in = self.from_vocab_txt && file == "tokenizer.json";
+        let file = if stood_in { "vocab.txt" } else { file };
         ConvertError::Tokenizer {
             path: self.folder.join(file),
             reason,

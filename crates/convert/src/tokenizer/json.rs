@@ -43,6 +43,8 @@ pub(super) struct Model {
     #[serde(default)]
     pub unk_token: Option<String>,
     #[serde(default)]
+    pub continuing_subword_prefix: Option<String>,
+    #[serde(default)]
     pub byte_fallback: Option<bool>,
 }
 
@@ -141,17 +143,29 @@ impl TokenizerJson {
         self.model.byte_fallback == Some(true)
     }
 
+    /// True for WordPiece.
+    pub(super) fn is_word_piece(&self) -> bool {
+        self.model.kind.as_deref() == Some("WordPiece")
+    }
+
     /// The tokens of a BPE model, or why there are none.
     pub(super) fn bpe_vocab(&self) -> Result<&HashMap<String, u64>, String> {
-        match (&self.model.kind, &self.model.vocab) {
-            (Some(kind), _) if kind != "BPE" => Err(format!(
-                "the model is {kind}; only BPE can be converted yet"
+        match &self.model.kind {
+            Some(kind) if kind != "BPE" => Err(format!(
+                "the model is {kind}; only BPE and WordPiece can be converted yet"
             )),
-            (_, Vocab::Map(vocab)) => Ok(vocab),
-            (_, Vocab::BadId { token, id }) => Err(format!(
+            _ => self.vocab(),
+        }
+    }
+
+    /// The tokens of the model, or why there are none.
+    pub(super) fn vocab(&self) -> Result<&HashMap<String, u64>, String> {
+        match &self.model.vocab {
+            Vocab::Map(vocab) => Ok(vocab),
+            Vocab::BadId { token, id } => Err(format!(
                 "model.vocab: token {token:?} has the id {id}; ids are whole numbers from 0"
             )),
-            (_, Vocab::Other) => Err("model.vocab is no table of tokens and ids".to_owned()),
+            Vocab::Other => Err("model.vocab is no table of tokens and ids".to_owned()),
         }
     }
 }

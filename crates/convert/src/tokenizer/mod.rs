@@ -4,7 +4,8 @@
 //! ```text
 //! tokenizer.model ----- sentence_piece --\
 //! tokenizer.json  --+-- byte_fallback ----+--> tokens, scores, types --\
-//!                   \-- byte_level ------/     pre-tokenizer, merges    +--> entries
+//! vocab.txt       --+-- byte_level -------+    pre-tokenizer, merges    +--> entries
+//!                   \-- word_piece ------/                             |
 //! tokenizer_config.json, config.json ----- special, template ----------/
 //! ```
 
@@ -16,6 +17,7 @@ mod pre_tokenizer;
 mod sentence_piece;
 mod special;
 mod template;
+mod word_piece;
 
 use std::path::Path;
 
@@ -50,7 +52,7 @@ pub struct TokenizerImport {
 /// What was found in the folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenizerLog {
-    /// `byte-level BPE` or `SentencePiece BPE`.
+    /// `byte-level BPE`, `SentencePiece BPE` or `WordPiece`.
     pub kind: &'static str,
     /// The file that the tokens come from.
     pub file: &'static str,
@@ -60,7 +62,7 @@ pub struct TokenizerLog {
     pub n_tokens: usize,
     /// Tokens that only fill the vocabulary up to the rows of the embeddings.
     pub n_fillers: usize,
-    /// Merges; 0 for SentencePiece.
+    /// Merges; 0 where there are none.
     pub n_merges: usize,
     /// Where the chat template comes from, if there is one.
     pub chat_template: Option<&'static str>,
@@ -106,7 +108,8 @@ struct Token {
     token_type: TokenType,
 }
 
-/// Imports the tokenizer of a folder: from `tokenizer.model` if it is there, else from `tokenizer.json`.
+/// Imports the tokenizer of a folder: from `tokenizer.model` if it is there, else from `tokenizer.json`, else from
+/// `vocab.txt`.
 ///
 /// # Errors
 /// If there is no tokenizer, a file cannot be read or is not what it should be, the pre-tokenizer is
@@ -138,6 +141,13 @@ pub fn tokenizer_metadata(
         && let Some(prefix) = files.config_bool("add_prefix_space")
     {
         entries.set("tokenizer.ggml.add_space_prefix", prefix);
+    }
+    if vocabulary.model == "bert" {
+        let n_types = files.model_config.get("type_vocab_size");
+        let n_types = n_types.and_then(serde_json::Value::as_u64);
+        // The class means 2 where it is silent.
+        let n_types = n_types.and_then(|n| u32::try_from(n).ok()).unwrap_or(2);
+        entries.set("tokenizer.ggml.token_type_count", n_types);
     }
     write_vocabulary(vocabulary, &mut entries);
     special.write(&mut entries);
@@ -175,7 +185,9 @@ fn read_vocabulary(
             path: files.folder.clone(),
         });
     };
-    if json.has_byte_fallback() {
+    if json.is_word_piece() {
+        word_piece::read(files, json, options, warnings)
+    } else if json.has_byte_fallback() {
         byte_fallback::read(files, json, options, warnings)
     } else {
         byte_level::read(files, json, options, warnings)
@@ -183,7 +195,8 @@ fn read_vocabulary(
 }
 
 fn is_filler(token: &Token) -> bool {
-    token.token_type == TokenType::Unused && token.text.starts_with(b"[PAD")
+    let text = token.text.strip_prefix("\u{2581}".as_bytes());
+    token.token_type == TokenType::Unused && text.unwrap_or(&token.text).starts_with(b"[PAD")
 }
 
 fn filler(id: usize, score: f32) -> Token {

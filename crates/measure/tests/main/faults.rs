@@ -353,7 +353,7 @@ const TOKENIZER: &[Plant] = &[
         write(folder, &model)
     }),
     ("tokenizer-kind", |folder| {
-        words(folder, |model| model.set("tokenizer.ggml.model", "bert"))
+        words(folder, |model| model.set("tokenizer.ggml.model", "t5"))
     }),
     ("tokens", |folder| {
         words(folder, |model| {

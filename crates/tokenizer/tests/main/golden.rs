@@ -13,6 +13,7 @@ pub(crate) use gristmill_golden::folder as golden;
 
 /// Vocabularies of kinds that are implemented.
 const VOCABULARIES: &[&str] = &[
+    "bert-bge",
     "deepseek-llm",
     "falcon",
     "gpt-2",
@@ -25,6 +26,7 @@ const VOCABULARIES: &[&str] = &[
 
 /// Checkpoints of kinds that are implemented.
 const CHECKPOINTS: &[&str] = &[
+    "bert",
     "gemma2",
     "gemma3_text",
     "gpt2",

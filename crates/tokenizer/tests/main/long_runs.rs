@@ -115,6 +115,7 @@ fn b57_whole_tokenizers() {
     };
     on_a_small_stack(move || {
         for name in [
+            "bert-bge",
             "llama-spm",
             "llama-bpe",
             "gpt-2",
@@ -141,6 +142,8 @@ fn b57_whole_tokenizers() {
 
 fn check_decoded(name: &str, text: &[u8], decoded: &[u8]) {
     match name {
+        // WordPiece loses spaces and what its vocabulary does not have.
+        "bert-bge" => assert!(decoded.len() <= 3 * text.len() + 5, "{name}"),
         // SentencePiece puts a space in front, and reads U+2581 as one.
         "llama-spm" if text.starts_with("\u{2581}".as_bytes()) => {}
         "llama-spm" => assert_eq!(&decoded[1..], text, "{name}"),

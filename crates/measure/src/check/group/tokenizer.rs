@@ -176,6 +176,7 @@ fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
     match kind.as_deref() {
         Some("gpt2") => byte_level(metadata, &ids, findings),
         Some("llama") => byte_tokens(&ids, findings),
+        Some("bert") => {}
         Some(other) => {
             let text = format!("the tokenizer \"{other}\" is one that gristmill does not have");
             findings.add(&KIND, Place::key("tokenizer.ggml.model"), text);
@@ -425,7 +426,7 @@ fn bytes_missing(code: &'static Code, missing: &[String], findings: &mut Finding
 
 /// Tokens to put around a text that the file does not define, for kinds of tokenizer that bring none of their own.
 fn added_tokens(metadata: &Metadata, kind: &str, findings: &mut Findings) {
-    if matches!(kind, "bert" | "plamo2") {
+    if kind == "plamo2" {
         return;
     }
     for (key, id_key) in [
