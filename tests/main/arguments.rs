@@ -71,7 +71,7 @@ fn a_value_outside_its_range_is_refused_with_flag_and_range() {
     invalid value '-9' for '--repeat-last-n <N>': it must be a whole number from -1 to 2147483647
     invalid value '0' for '--repeat-penalty <N>': it must be a number above 0; 1 is off
     invalid value 'inf' for '--presence-penalty <N>': it must be a finite number
-    invalid value '15043' for '--logit-bias <ID(+/-)BIAS>': it must be a token id, a sign and a number, as in 15043+1, 15043-0.5 or 15043-inf
+    invalid value '15043' for '--logit-bias <ID(+/-)BIAS>': 15043 is no logit bias: give a token id, a sign and a number, as in 15043+1, 15043-0.5 or 15043-inf, or JSON such as {"15043": -100} or [["cat", -5], [15043, false]]
     invalid value 'top_k;frob' for '--samplers <NAMES>': there is no sampler 'frob'; [SAMPLERS]
     invalid value 'typical;top_k' for '--samplers <NAMES>': there is no sampler 'typical'; [SAMPLERS]
     invalid value 'kz' for '--sampler-seq <LETTERS>': no sampler has the letter 'z'; [SAMPLERS]

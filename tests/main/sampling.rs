@@ -2,6 +2,7 @@
 
 use gristmill_engine::sampling::parameters;
 use gristmill_gguf::Value;
+use insta::assert_snapshot;
 
 use crate::fixtures::{Change, changed, small_model};
 use crate::harness::Workplace;
@@ -89,6 +90,66 @@ fn recommended_penalties_count() {
     );
 }
 
+/// What stages do beyond what a value of theirs says is for the engine's tests; here each is told apart from none.
+#[test]
+fn every_stage_changes_the_answer_and_is_off_without_its_flag() {
+    let plain = recommending(Vec::new());
+    let draw = "--seed 3 --top-k 0 --top-p 1 --min-p 0";
+    let drawn = ids(&plain, &format!("{draw} --temp 1"));
+    let greedy = ids(&plain, "--temp 0");
+    for flags in [
+        "--temp 1 --top-nsigma 0.5",
+        "--temp 1 --typical 0.2",
+        "--temp 1 --xtc-probability 1 --xtc-threshold 0.05",
+        "--temp 1 --dry-multiplier 5 --dry-allowed-length 0",
+        "--temp 0.5 --dynatemp-range 2 --dynatemp-exp 0.5",
+        "--temp 1 --mirostat 1 --mirostat-ent 1 --mirostat-lr 0.5",
+        "--temp 1 --mirostat 2 --mirostat-ent 1 --mirostat-lr 0.5",
+        "--temp 1 --sampler-seq at --adaptive-target 0.5 --adaptive-decay 0.5",
+        "--temp 1 --logit-bias 199-inf",
+    ] {
+        assert_ne!(ids(&plain, &format!("{draw} {flags}")), drawn, "{flags}");
+    }
+    // The value that each stage turns off by, beside others of its flags.
+    for flags in [
+        "--top-nsigma 0",
+        "--typical 1",
+        "--xtc-probability 0 --xtc-threshold 0.01",
+        "--xtc-probability 1 --xtc-threshold 0.6",
+        "--dry-multiplier 0 --dry-base 9",
+        "--dry-multiplier 9 --dry-penalty-last-n 0",
+        "--dynatemp-range 0 --dynatemp-exp 5",
+        "--mirostat 0 --mirostat-ent 1",
+        "--adaptive-target 0.5",
+    ] {
+        assert_eq!(
+            ids(&plain, &format!("{draw} --temp 1 {flags}")),
+            drawn,
+            "{flags}"
+        );
+    }
+    // What repeats is the best token of each step, so that a breaker tells.
+    let dry = "--temp 0 --dry-multiplier 9 --dry-allowed-length 1";
+    let broken = format!("{dry} --dry-sequence-breaker none --dry-sequence-breaker e");
+    assert_ne!(ids(&plain, dry), greedy);
+    assert_ne!(ids(&plain, dry), ids(&plain, &broken));
+    // A model recommends them too.
+    let mirostat = recommending(vec![
+        ("general.sampling.mirostat", 2i32.into()),
+        ("general.sampling.mirostat_tau", 1f32.into()),
+        ("general.sampling.mirostat_eta", 0.5f32.into()),
+    ]);
+    let asked = "--seed 3 --mirostat 2 --mirostat-ent 1 --mirostat-lr 0.5";
+    assert_eq!(ids(&mirostat, "--seed 3"), ids(&plain, asked));
+    let xtc = recommending(vec![
+        ("general.sampling.xtc_probability", 1f32.into()),
+        ("general.sampling.xtc_threshold", 0.05f32.into()),
+    ]);
+    let asked = "--temp 0 --xtc-probability 1 --xtc-threshold 0.05";
+    assert_eq!(ids(&xtc, "--temp 0"), ids(&plain, asked));
+    assert_ne!(ids(&xtc, "--temp 0"), greedy);
+}
+
 #[test]
 fn a_recommendation_that_cannot_be_followed_is_said_and_left_out() {
     let cases: [(&str, Value, &str); 3] = [
@@ -140,6 +201,37 @@ fn every_parameter_has_a_flag_that_takes_its_numbers_and_nothing_else() {
             assert!(shown.contains(&parameter.expected()), "--{flag}: {shown}");
         }
     }
+}
+
+#[test]
+fn case_b71_every_form_of_a_logit_bias_counts() {
+    let place = recommending(Vec::new());
+    let greedy = ids(&place, "--temp 0");
+    let first = greedy[0].as_u64().unwrap();
+    let forbidden = ids(&place, &format!("--temp 0 -l {first}-inf"));
+    assert_ne!(forbidden[0], greedy[0]);
+    for form in [
+        format!("{{\"{first}\":false}}"),
+        format!("[[{first},false]]"),
+    ] {
+        assert_eq!(
+            ids(&place, &format!("--temp 0 -l {form}")),
+            forbidden,
+            "{form}"
+        );
+    }
+    // A text of several tokens: each of them is preferred.
+    let text = ids(&place, r#"--temp 0 -l [["zq",100]] --repeat-penalty 9"#);
+    let [z, q] = [0, 1].map(|index| text[index].as_u64().unwrap());
+    let both = format!("--temp 0 -l {z}+100 -l {q}+100 --repeat-penalty 9");
+    assert!(z != q && ids(&place, &both) == text, "{text}");
+    let shown = place.run("gristmill run -m a.gguf -no-cnv -p A -n 1 -l 99999+1 --log-disable");
+    assert_snapshot!(shown, @r"
+    exit: 1
+    --- stderr
+    error: logit bias for token 99999, but the vocabulary has 1024 tokens
+    hint: --logit-bias takes ids from 0 to 1023; `gristmill tokenize` shows those of a text
+    ");
 }
 
 #[test]

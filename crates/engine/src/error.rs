@@ -36,6 +36,14 @@ pub enum EngineError {
         /// Size of the vocabulary.
         n_vocab: usize,
     },
+    /// A logit bias in a form that means nothing.
+    #[error("{found} is no logit bias")]
+    BadLogitBias {
+        /// The words of it.
+        found: String,
+        /// What it must be.
+        expected: &'static str,
+    },
     /// The model gave logits that no token can be chosen from.
     #[error(
         "the model gave invalid logits: {n_nan} not a number and {n_infinite} infinite of {n_vocab}"
@@ -268,6 +276,7 @@ impl EngineError {
                 "--logit-bias takes ids from 0 to {}; `gristmill tokenize` shows those of a text",
                 n_vocab.saturating_sub(1)
             )),
+            EngineError::BadLogitBias { expected, .. } => Some(format!("give {expected}")),
             EngineError::TokenOutOfRange { n_vocab, .. } => Some(format!(
                 "ids go from 0 to {}; `gristmill tokenize` shows those of a text",
                 n_vocab.saturating_sub(1)

@@ -8,7 +8,7 @@ use gristmill_tokenizer::{StreamDecoder, Tokenizer};
 use crate::error::EngineError;
 use crate::model::CONTEXT_MAX;
 use crate::sampling::{
-    Chain, SamplingOptions, TokenProbability, log_probability, top_log_probabilities,
+    Chain, LogitBias, SamplingOptions, TokenProbability, log_probability, top_log_probabilities,
 };
 use crate::stop::StopMatcher;
 
@@ -263,7 +263,7 @@ pub(crate) fn check_request(
     options: &GenerateOptions,
 ) -> Result<(), EngineError> {
     check_prompt(n_prompt, room, options.limit)?;
-    Chain::new(&options.sampling, tokenizer.n_tokens()).map(drop)
+    Chain::new(&options.sampling, tokenizer).map(drop)
 }
 
 fn check_prompt(
@@ -316,9 +316,9 @@ impl<'a> AnswerWriter<'a> {
             let ends = (0..n_vocab as u32).filter(|&id| tokenizer.is_eog(id));
             sampling
                 .logit_bias
-                .extend(ends.map(|id| (id, f32::NEG_INFINITY)));
+                .extend(ends.map(|id| LogitBias::of_token(id, f32::NEG_INFINITY)));
         }
-        let mut chain = Chain::new(&sampling, n_vocab)?;
+        let mut chain = Chain::new(&sampling, &**tokenizer)?;
         prompt.iter().for_each(|&id| chain.accept(id));
         Ok(AnswerWriter {
             tokenizer,

@@ -1,10 +1,11 @@
 //! Flags of sampling: one for each parameter of the engine's stages, and those of the chain.
 
 use gristmill_engine::sampling::{
-    Domain, Parameter, ParameterValues, RANDOM_SEED, SamplingOptions, SamplingWishes,
+    Domain, LogitBias, Parameter, ParameterValues, RANDOM_SEED, SamplingOptions, SamplingWishes,
     asked_sampler, default_order, parameters, sampler_name, supported_samplers,
 };
 
+use crate::escapes::unescape;
 use crate::numbers;
 
 #[derive(clap::Args)]
@@ -12,9 +13,14 @@ use crate::numbers;
 pub struct SamplingFlags {
     #[command(flatten)]
     parameters: ParameterFlags,
-    /// Change a token's logit: ID+BIAS or ID-BIAS (15043+1, 15043-inf); may be given more than once
+    /// Change a token's logit: ID+BIAS or ID-BIAS (15043+1, 15043-inf), or as JSON {"ID": BIAS} or [["TEXT", BIAS]], where
+    /// false forbids and each token of a text is changed; may be given more than once
     #[arg(long, short, value_name = "ID(+/-)BIAS", value_parser = logit_bias)]
-    logit_bias: Vec<(u32, f32)>,
+    logit_bias: Vec<Biases>,
+    /// A text behind which DRY sees no repetition, in place of those it knows (newline, colon, double quote, asterisk);
+    /// escapes such as \n are processed; `none` for no text at all; may be given more than once
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    dry_sequence_breaker: Vec<String>,
     #[arg(long, help = samplers_help(), value_name = "NAMES", value_parser = sampler_names, overrides_with = "sampler_seq")]
     samplers: Option<String>,
     /// The same by letters
@@ -94,19 +100,22 @@ fn value(parameter: &Parameter, text: &str) -> Result<ParameterValues, String> {
     }
 }
 
-fn logit_bias(text: &str) -> Result<(u32, f32), String> {
-    let wrong = || {
-        "it must be a token id, a sign and a number, as in 15043+1, 15043-0.5 or 15043-inf"
-            .to_owned()
-    };
-    let at = text.find(['+', '-']).ok_or_else(wrong)?;
-    let (id, bias) = text.split_at(at);
-    let id = id.trim().parse().map_err(|_| wrong())?;
-    let bias: f32 = bias.trim().parse().map_err(|_| wrong())?;
-    if bias.is_nan() || bias == f32::INFINITY {
-        return Err(wrong());
-    }
-    Ok((id, bias))
+/// What one flag says.
+type Biases = std::sync::Arc<[LogitBias]>;
+
+fn logit_bias(text: &str) -> Result<Biases, String> {
+    let biases = LogitBias::parse(text).map(Biases::from);
+    biases.map_err(|error| match error.hint() {
+        Some(hint) => format!("{error}: {hint}"),
+        None => error.to_string(),
+    })
+}
+
+/// The texts that are given; as in the reference, `none` takes back those before it.
+fn breakers(given: &[String]) -> Vec<Vec<u8>> {
+    let last_none = given.iter().rposition(|text| text == "none");
+    let texts = given[last_none.map_or(0, |index| index + 1)..].iter();
+    texts.map(|text| unescape(text.as_bytes())).collect()
 }
 
 fn sampler_names(text: &str) -> Result<String, String> {
@@ -144,26 +153,21 @@ impl SamplingFlags {
             values: self.parameters.0.clone(),
             samplers,
         };
+        let program = SamplingOptions::default();
+        let sequence_breakers = match self.dry_sequence_breaker.is_empty() {
+            true => program.sequence_breakers.clone(),
+            false => breakers(&self.dry_sequence_breaker),
+        };
         asked.or(model).applied_to(SamplingOptions {
             // -1 is the one number outside, and asks for a fresh seed
             seed: u32::try_from(self.seed).unwrap_or(RANDOM_SEED),
-            logit_bias: self.logit_bias.clone(),
-            ..SamplingOptions::default()
+            logit_bias: self
+                .logit_bias
+                .iter()
+                .flat_map(|biases| biases.to_vec())
+                .collect(),
+            sequence_breakers,
+            ..program
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_logit_bias_has_an_id_a_sign_and_a_number() {
-        assert_eq!(logit_bias("15043+1"), Ok((15043, 1.0)));
-        assert_eq!(logit_bias("3-0.5"), Ok((3, -0.5)));
-        assert_eq!(logit_bias("3-inf"), Ok((3, f32::NEG_INFINITY)));
-        assert!(
-            logit_bias("3").is_err() && logit_bias("x+1").is_err() && logit_bias("3+y").is_err()
-        );
     }
 }

@@ -26,6 +26,16 @@ fn order(a: &Candidate, b: &Candidate) -> Ordering {
     b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
 }
 
+/// The natural logarithm of the sum of the exponentials of logits; nothing where all are forbidden.
+pub(super) fn log_sum(logits: impl Iterator<Item = f32> + Clone) -> Option<f64> {
+    let max = logits.clone().fold(f32::NEG_INFINITY, f32::max);
+    if max == f32::NEG_INFINITY {
+        return None;
+    }
+    let sum: f64 = logits.map(|logit| f64::from((logit - max).exp())).sum();
+    Some(sum.ln() + f64::from(max))
+}
+
 impl Candidates {
     /// Starts over with all tokens.
     pub fn fill(&mut self, logits: &[f32]) {
@@ -73,6 +83,28 @@ impl Candidates {
         (best.logit > f32::NEG_INFINITY).then_some(best)
     }
 
+    /// The natural logarithm of the sum of the exponentials of all logits; nothing where all tokens are forbidden.
+    pub fn log_sum(&self) -> Option<f64> {
+        log_sum(self.items.iter().map(|candidate| candidate.logit))
+    }
+
+    /// Ids and log probabilities of the possible tokens, in their order.
+    pub fn log_probabilities(&self) -> impl Iterator<Item = (u32, f64)> {
+        let log_sum = self.log_sum();
+        self.items.iter().filter_map(move |candidate| {
+            let possible = candidate.logit > f32::NEG_INFINITY;
+            let log_probability = f64::from(candidate.logit) - log_sum?;
+            possible.then_some((candidate.id, log_probability))
+        })
+    }
+
+    /// The expected surprise in nats; nothing where all tokens are forbidden.
+    pub fn entropy(&self) -> Option<f64> {
+        let mean = |(_, log_probability): (u32, f64)| -log_probability * log_probability.exp();
+        self.log_sum()?;
+        Some(self.log_probabilities().map(mean).sum())
+    }
+
     /// Adds to one token's logit, if it is in play.
     pub fn shift(&mut self, id: u32, by: f32) {
         self.update(id, |logit| logit + by);
@@ -96,6 +128,16 @@ impl Candidates {
         for candidate in &mut self.items {
             candidate.logit = change(candidate.logit);
         }
+    }
+
+    /// Changes the logits of all possible tokens.
+    pub fn map(&mut self, change: impl Fn(f32) -> f32) {
+        for candidate in &mut self.items {
+            if candidate.logit > f32::NEG_INFINITY {
+                candidate.logit = change(candidate.logit) + 0.0;
+            }
+        }
+        self.n_sorted = 0;
     }
 
     /// Keeps the first `n` tokens.

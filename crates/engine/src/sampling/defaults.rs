@@ -3,9 +3,7 @@
 
 use gristmill_gguf::{Metadata, Value};
 
-use super::{
-    Parameter, ParameterValues, SamplingOptions, asked_sampler, foreign_switches, parameters,
-};
+use super::{Parameter, ParameterValues, SamplingOptions, asked_sampler, parameters};
 
 /// Metadata keys of sampling defaults begin with this.
 const PREFIX: &str = "general.sampling.";
@@ -67,7 +65,6 @@ impl ModelSampling {
         for parameter in parameters() {
             found.recommended(metadata, parameter);
         }
-        found.unsupported(metadata);
         found
     }
 
@@ -102,20 +99,6 @@ impl ModelSampling {
         let set = |number| self.wishes.values.set(parameter, number).ok();
         if number(value).and_then(set).is_none() {
             self.refuse(&key, &shown(value), &parameter.expected());
-        }
-    }
-
-    /// Warns about what is switched on and cannot be had.
-    fn unsupported(&mut self, metadata: &Metadata) {
-        for (name, off) in foreign_switches() {
-            let key = format!("{PREFIX}{name}");
-            let value = metadata.get(&key);
-            if let Some(value) = value.filter(|value| number(value) != Some(off)) {
-                self.warnings.push(format!(
-                    "metadata key `{key}` is {} and left out: it asks for a sampler that is not supported yet",
-                    shown(value)
-                ));
-            }
         }
     }
 
@@ -201,9 +184,6 @@ mod tests {
         );
         let samplers = wish("sequence", "dry;top-k;temperature".into()).samplers;
         assert_eq!(samplers.unwrap(), ["dry", "top-k", "temperature"]);
-        for (switch, off) in foreign_switches() {
-            assert_eq!(wish(switch, off.into()), SamplingWishes::default());
-        }
     }
 
     #[test]
@@ -222,9 +202,11 @@ mod tests {
             ("penalty_repeat", 1e-39f32.into()),
             ("sequence", 3i32.into()),
             ("sequence", "frob".into()),
+            ("sequence", "infill".into()),
+            ("xtc_probability", (-0.5f32).into()),
+            ("mirostat", 3i32.into()),
         ];
-        let switches = foreign_switches().map(|(name, off)| (name, (off + 0.5).into()));
-        for (name, value) in cases.iter().cloned().chain(switches) {
+        for (name, value) in cases.iter().cloned() {
             let found = ModelSampling::of(&entry(name, value.clone()));
             assert_eq!(found.wishes, SamplingWishes::default(), "{name} {value:?}");
             let [warning] = &found.warnings[..] else {

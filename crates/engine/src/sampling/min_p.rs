@@ -1,10 +1,12 @@
 //! Min-p: drops tokens that are much less probable than the best one.
 
-use super::{Candidates, Domain, Parameter, Sampler, SamplerKind, SamplingOptions};
+use super::{
+    Candidates, Domain, Parameter, Place, Sampler, SamplerKind, SamplingOptions, Vocabulary,
+};
 
 pub(super) static KIND: SamplerKind = SamplerKind {
     name: "min_p",
-    letter: 'm',
+    place: Place::Named('m'),
     help: "drops tokens less probable than a share of the best one",
     keeps_best: true,
     parameters: &[&MIN_P],
@@ -29,7 +31,7 @@ struct MinP {
     log_share: f32,
 }
 
-fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
+fn build(options: &SamplingOptions, _: &dyn Vocabulary) -> Option<Box<dyn Sampler>> {
     let p = options.float(&MIN_P);
     (p > 0.0).then(|| Box::new(MinP { log_share: p.ln() }) as Box<dyn Sampler>)
 }

@@ -1,30 +1,40 @@
 //! From logits to one token id.
 //!
-//! Stages run in the order of the reference, [`REFERENCE_ORDER`], unless another one is asked for; then one draw.
+//! Stages run in the order of the reference, [`default_order`], unless another one is asked for; then one draw.
 //! The order matters: the cuts see the logits before the temperature, so that `min_p` means the same at
 //! every temperature. Each stage is one file, which declares its parameters, and one line in [`SAMPLERS`].
 //!
 //! Ties are decided by the lowest id everywhere. A temperature of zero or below takes the best token and draws nothing,
 //! also where the order asked for has no temperature; stages that keep the best token are left out of a greedy chain.
 
+mod adaptive_p;
 mod candidates;
 mod defaults;
 mod draw;
+mod dry;
 mod greedy;
 mod log_probabilities;
+mod logit_bias;
 mod min_p;
+mod mirostat;
 mod parameter;
 mod penalties;
 mod temperature;
 mod top_k;
+mod top_n_sigma;
 mod top_p;
+mod typical;
+mod vocabulary;
+mod xtc;
 
 pub use candidates::{Candidate, Candidates};
 pub use defaults::{ModelSampling, SamplingWishes};
 pub use draw::Rng;
 pub use greedy::best;
 pub use log_probabilities::{TokenProbability, log_probability, top_log_probabilities};
+pub use logit_bias::{BiasedTokens, LogitBias};
 pub use parameter::{Domain, Parameter, ParameterValues, parameter, parameters};
+pub use vocabulary::Vocabulary;
 
 use crate::error::EngineError;
 
@@ -41,10 +51,12 @@ pub struct SamplingOptions {
     pub seed: u32,
     /// Numbers of the stages' parameters; those that are not there have their defaults.
     pub values: ParameterValues,
-    /// Added to the logits of these ids before all stages; negative infinity forbids a token.
-    pub logit_bias: Vec<(u32, f32)>,
+    /// Added to the logits before all stages.
+    pub logit_bias: Vec<LogitBias>,
     /// Stage names in order, from [`SAMPLERS`].
     pub samplers: Vec<String>,
+    /// Texts behind which no repetition goes on, for the stage `dry`.
+    pub sequence_breakers: Vec<Vec<u8>>,
 }
 
 impl Default for SamplingOptions {
@@ -54,6 +66,7 @@ impl Default for SamplingOptions {
             values: ParameterValues::default(),
             logit_bias: Vec::new(),
             samplers: default_order().into_iter().map(str::to_owned).collect(),
+            sequence_breakers: ["\n", ":", "\"", "*"].map(|text| text.into()).into(),
         }
     }
 }
@@ -91,12 +104,23 @@ pub trait Sampler: Send {
     fn reset(&mut self) {}
 }
 
-/// A stage that can be asked for by name.
+/// Where a stage stands in a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Where its name stands in `--samplers`, or this letter in `--sampler-seq`.
+    Named(char),
+    /// Behind all others where it is named so: it decides what the draw sees, and a greedy chain has no draw.
+    Last(char),
+    /// Behind the temperature and in place of all others, as soon as its parameters switch it on; it cannot be named.
+    Alone,
+}
+
+/// A stage.
 pub struct SamplerKind {
     /// Name in `--samplers`.
     pub name: &'static str,
-    /// Letter in `--sampler-seq`.
-    pub letter: char,
+    /// Where it stands.
+    pub place: Place,
     /// What the stage does, for help texts.
     pub help: &'static str,
     /// Whether the best token always survives with its rank, so that greedy chains can do without it.
@@ -104,7 +128,17 @@ pub struct SamplerKind {
     /// The numbers that steer it.
     pub parameters: &'static [&'static Parameter],
     /// Makes the stage, or nothing when the options turn it off.
-    pub build: fn(&SamplingOptions) -> Option<Box<dyn Sampler>>,
+    pub build: fn(&SamplingOptions, &dyn Vocabulary) -> Option<Box<dyn Sampler>>,
+}
+
+impl SamplerKind {
+    /// Its letter in `--sampler-seq`; none for one that cannot be named.
+    pub fn letter(&self) -> Option<char> {
+        match self.place {
+            Place::Named(letter) | Place::Last(letter) => Some(letter),
+            Place::Alone => None,
+        }
+    }
 }
 
 /// Every stage, in the order of help texts.
@@ -113,54 +147,46 @@ pub static SAMPLERS: &[&SamplerKind] = &[
     &top_p::KIND,
     &min_p::KIND,
     &temperature::KIND,
+    &top_n_sigma::KIND,
+    &typical::KIND,
+    &xtc::KIND,
     &penalties::KIND,
+    &dry::KIND,
+    &mirostat::KIND,
+    &adaptive_p::KIND,
 ];
 
-/// The stages of the reference in its default order, by name and letter.
-///
-/// Those that are not in [`SAMPLERS`] do nothing there until a parameter switches them on. No parameter here does, so
-/// they may be named and make no stage: the reference's own default order is understood.
-pub const REFERENCE_ORDER: &[(&str, char)] = &[
-    ("penalties", 'e'),
-    ("dry", 'd'),
-    ("top_n_sigma", 's'),
-    ("top_k", 'k'),
-    ("typ_p", 'y'),
-    ("top_p", 'p'),
-    ("min_p", 'm'),
-    ("xtc", 'x'),
-    ("temperature", 't'),
+/// Those that can be named, with their letters.
+fn named() -> impl Iterator<Item = (&'static SamplerKind, char)> {
+    let kinds = SAMPLERS.iter().copied();
+    kinds.filter_map(|kind| Some((kind, kind.letter()?)))
+}
+
+/// The stages in the reference's default order.
+const DEFAULT_ORDER: &[&SamplerKind] = &[
+    &penalties::KIND,
+    &dry::KIND,
+    &top_n_sigma::KIND,
+    &top_k::KIND,
+    &typical::KIND,
+    &top_p::KIND,
+    &min_p::KIND,
+    &xtc::KIND,
+    &temperature::KIND,
 ];
 
-/// The reference's stages outside of its default order, by name and letter. They do something wherever they are named, so
-/// the name of one that is not in [`SAMPLERS`] is refused.
-const REFERENCE_OTHERS: &[(&str, char)] = &[("adaptive_p", 'a'), ("infill", 'i')];
-
-/// Keys below `general.sampling.` that switch a stage on, and the number that does not.
-const SWITCHES: &[(&str, f64)] = &[("xtc_probability", 0.0), ("mirostat", 0.0)];
+/// The reference's stages that cannot be had here, by name and letter.
+const MISSING: &[(&str, char)] = &[("infill", 'i')];
 
 /// The stages that run when none is asked for, in order.
 pub fn default_order() -> Vec<&'static str> {
-    let names = REFERENCE_ORDER.iter().map(|(name, _)| *name);
-    names.filter(|name| sampler(name).is_some()).collect()
-}
-
-/// Switches of stages that cannot be had.
-fn foreign_switches() -> impl Iterator<Item = (&'static str, f64)> {
-    let own = |key: &str| parameters().any(|parameter| parameter.key == Some(key));
-    SWITCHES.iter().copied().filter(move |(key, _)| !own(key))
-}
-
-/// The reference's stages that cannot be had here, by name and letter.
-fn missing() -> impl Iterator<Item = (&'static str, char)> {
-    let known = REFERENCE_ORDER.iter().chain(REFERENCE_OTHERS).copied();
-    known.filter(|(name, _)| sampler(name).is_none())
+    DEFAULT_ORDER.iter().map(|kind| kind.name).collect()
 }
 
 /// The name of the stage with this letter, here or in the reference.
 pub fn sampler_name(letter: char) -> Option<&'static str> {
-    let kinds = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
-    let mut known = kinds.chain(missing());
+    let kinds = named().map(|(kind, letter)| (kind.name, letter));
+    let mut known = kinds.chain(MISSING.iter().copied());
     known
         .find(|(_, known)| *known == letter)
         .map(|(name, _)| name)
@@ -175,38 +201,31 @@ pub fn supported_samplers() -> String {
             .map(|(name, letter)| format!("{name} ({letter})"));
         words.collect::<Vec<_>>().join(", ")
     };
-    let kinds = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
-    let (supported, missing) = (list(kinds.collect()), list(missing().collect()));
-    match missing.is_empty() {
-        true => format!("supported are {supported}"),
-        false => format!("supported are {supported}; not supported yet are {missing}"),
-    }
+    let supported = list(named().map(|(kind, letter)| (kind.name, letter)).collect());
+    let missing = list(MISSING.to_vec());
+    format!("supported are {supported}; not supported yet are {missing}")
 }
 
 /// Finds a stage by its name; letter case, `-` and `_` do not count.
 pub fn sampler(name: &str) -> Option<&'static SamplerKind> {
     let name = plain_name(name);
-    let same = |kind: &&SamplerKind| plain_name(kind.name) == name;
-    SAMPLERS.iter().copied().find(same)
+    let mut kinds = named().map(|(kind, _)| kind);
+    kinds.find(|kind| plain_name(kind.name) == name)
 }
 
-/// The stage that a name asks for; nothing for one of the reference that cannot be had and does nothing, see
-/// [`REFERENCE_ORDER`].
+/// The stage that a name asks for.
 ///
 /// # Errors
-/// A name that the reference does not have either, or one of a stage that would do something there.
-pub fn asked_sampler(name: &str) -> Result<Option<&'static SamplerKind>, EngineError> {
-    if let Some(kind) = sampler(name) {
-        return Ok(Some(kind));
-    }
+/// A name that the reference does not have either, or one of a stage that only the reference has.
+pub fn asked_sampler(name: &str) -> Result<&'static SamplerKind, EngineError> {
     let plain = plain_name(name);
-    let has = |names: &[(&str, char)]| names.iter().any(|(known, _)| plain_name(known) == plain);
-    let name = || name.trim().to_owned();
-    match (has(REFERENCE_ORDER), has(REFERENCE_OTHERS)) {
-        (true, _) => Ok(None),
-        (_, true) => Err(EngineError::UnsupportedSampler { name: name() }),
-        _ => Err(EngineError::UnknownSampler { name: name() }),
-    }
+    sampler(name).ok_or_else(|| {
+        let name = name.trim().to_owned();
+        match MISSING.iter().any(|(known, _)| plain_name(known) == plain) {
+            true => EngineError::UnsupportedSampler { name },
+            false => EngineError::UnknownSampler { name },
+        }
+    })
 }
 
 /// A name as it is compared: the reference takes `top_k`, `top-k` and `topk`, and short names for some.
@@ -231,33 +250,27 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Builds the chain; `n_vocab` bounds the ids of the logit bias.
+    /// Builds the chain for the tokens of a vocabulary.
     ///
     /// Errors: an unknown stage name, a bias that is not a number or for an id outside the vocabulary.
-    pub fn new(options: &SamplingOptions, n_vocab: usize) -> Result<Self, EngineError> {
-        check(options, n_vocab)?;
+    pub fn new(
+        options: &SamplingOptions,
+        vocabulary: &dyn Vocabulary,
+    ) -> Result<Self, EngineError> {
+        let bias = bias(options, vocabulary)?;
         // Chosen first: a stage that draws begins with the seed that is told.
         let seed = match options.seed {
             RANDOM_SEED => draw::fresh_seed(),
             seed => seed,
         };
-        let options = &SamplingOptions {
+        let options = SamplingOptions {
             seed,
             ..options.clone()
         };
-        let mut kinds = Vec::new();
-        for name in &options.samplers {
-            kinds.extend(asked_sampler(name)?);
-        }
-        let greedy = options.float(&temperature::TEMPERATURE) < TEMPERATURE_MIN;
-        let stages: Vec<_> = kinds
-            .iter()
-            .filter(|kind| !(greedy && kind.keeps_best))
-            .filter_map(|kind| (kind.build)(options))
-            .collect();
+        let greedy = temperature::highest(&options) < TEMPERATURE_MIN;
         Ok(Chain {
-            bias: options.logit_bias.clone(),
-            stages,
+            bias,
+            stages: stages(options, vocabulary, greedy)?,
             candidates: Candidates::default(),
             rng: Rng::new(seed),
             seed,
@@ -316,11 +329,43 @@ impl Chain {
     }
 }
 
-fn check(options: &SamplingOptions, n_vocab: usize) -> Result<(), EngineError> {
-    for &(id, bias) in &options.logit_bias {
-        if id as usize >= n_vocab {
-            return Err(EngineError::BiasOutOfRange { id, n_vocab });
-        }
+/// The stages in order; a greedy chain has those alone that can change which token is the best one.
+fn stages(
+    mut options: SamplingOptions,
+    vocabulary: &dyn Vocabulary,
+    greedy: bool,
+) -> Result<Vec<Box<dyn Sampler>>, EngineError> {
+    let asked: Result<Vec<_>, _> = options
+        .samplers
+        .iter()
+        .map(|name| asked_sampler(name))
+        .collect();
+    let mut asked = asked?;
+    let alone = SAMPLERS.iter().filter(|kind| kind.place == Place::Alone);
+    let switched_on = |kind: &&&SamplerKind| (kind.build)(&options, vocabulary).is_some();
+    if let Some(alone) = alone.copied().find(|kind| switched_on(&kind)) {
+        // The reference has one fixed temperature there.
+        options.values.put(&temperature::RANGE, 0.0);
+        asked = vec![&temperature::KIND, alone];
+    }
+    asked.sort_by_key(|kind| matches!(kind.place, Place::Last(_)));
+    let stays = |kind: &&&SamplerKind| {
+        !greedy || (matches!(kind.place, Place::Named(_)) && !kind.keeps_best)
+    };
+    let kinds = asked.iter().filter(stays);
+    Ok(kinds
+        .filter_map(|kind| (kind.build)(&options, vocabulary))
+        .collect())
+}
+
+/// What is added to the logit of each id.
+fn bias(
+    options: &SamplingOptions,
+    vocabulary: &dyn Vocabulary,
+) -> Result<Vec<(u32, f32)>, EngineError> {
+    let mut biases = Vec::new();
+    for wish in &options.logit_bias {
+        let bias = wish.bias;
         if bias.is_nan() || bias == f32::INFINITY {
             return Err(EngineError::BadSamplingValue {
                 name: "logit_bias".into(),
@@ -328,8 +373,10 @@ fn check(options: &SamplingOptions, n_vocab: usize) -> Result<(), EngineError> {
                 expected: "a number or negative infinity".into(),
             });
         }
+        let ids = wish.ids(vocabulary)?;
+        biases.extend(ids.into_iter().map(|id| (id, bias)));
     }
-    Ok(())
+    Ok(biases)
 }
 
 #[cfg(test)]

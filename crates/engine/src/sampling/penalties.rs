@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::{Candidates, Domain, Parameter, Sampler, SamplerKind, SamplingOptions};
+use super::{
+    Candidates, Domain, Parameter, Place, Sampler, SamplerKind, SamplingOptions, Vocabulary,
+};
 
 pub(super) static KIND: SamplerKind = SamplerKind {
     name: "penalties",
-    letter: 'e',
+    place: Place::Named('e'),
     help: "lowers the logits of the last tokens (repeat, presence and frequency penalty)",
     keeps_best: false,
     parameters: &[&LAST_N, &REPEAT, &PRESENCE, &FREQUENCY],
@@ -74,7 +76,7 @@ struct Penalties {
     counts: Vec<(u32, u32)>,
 }
 
-fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
+fn build(options: &SamplingOptions, _: &dyn Vocabulary) -> Option<Box<dyn Sampler>> {
     let repeat = options.float(&REPEAT);
     let presence = options.float(&PRESENCE);
     let frequency = options.float(&FREQUENCY);

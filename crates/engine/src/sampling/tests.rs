@@ -4,11 +4,29 @@ use super::top_k::TOP_K;
 use super::top_p::TOP_P;
 use super::*;
 
+/// So many tokens without a text.
+pub(super) struct Plain(pub(super) usize);
+
+impl Vocabulary for Plain {
+    fn n_tokens(&self) -> usize {
+        self.0
+    }
+
+    fn piece(&self, _id: u32) -> &[u8] {
+        &[]
+    }
+
+    fn encode(&self, _text: &[u8]) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
 /// The ids that a stage leaves of these logits, under options that make it.
 pub(super) fn kept(kind: &SamplerKind, options: &SamplingOptions, logits: &[f32]) -> Vec<u32> {
     let mut candidates = Candidates::default();
     candidates.fill(logits);
-    let mut stage = (kind.build)(options).expect("the options do not turn it off");
+    let stage = (kind.build)(options, &Plain(logits.len()));
+    let mut stage = stage.expect("the options do not turn it off");
     stage.apply(&mut candidates);
     let ids = candidates.items().iter().map(|candidate| candidate.id);
     ids.collect()
@@ -23,12 +41,12 @@ impl SamplingOptions {
 }
 
 fn chain(options: SamplingOptions) -> Chain {
-    Chain::new(&options, 4).unwrap()
+    Chain::new(&options, &Plain(4)).unwrap()
 }
 
 /// The share of each id in many draws.
 fn shares(options: SamplingOptions, logits: &[f32]) -> Vec<f64> {
-    let mut chain = Chain::new(&options, logits.len()).unwrap();
+    let mut chain = Chain::new(&options, &Plain(logits.len())).unwrap();
     let mut counts = vec![0.0; logits.len()];
     for _ in 0..20_000 {
         counts[chain.sample(logits).unwrap() as usize] += 1.0 / 20_000.0;
@@ -120,7 +138,9 @@ fn case_b68_bad_logits_are_an_error_that_names_them() {
             2
         );
     }
-    let bias = (0..4).map(|id| (id, f32::NEG_INFINITY)).collect();
+    let bias = (0..4)
+        .map(|id| LogitBias::of_token(id, f32::NEG_INFINITY))
+        .collect();
     let mut forbidden = chain(SamplingOptions {
         logit_bias: bias,
         ..SamplingOptions::default()
@@ -196,6 +216,43 @@ fn penalties_see_the_last_tokens() {
 }
 
 #[test]
+fn what_replaces_the_draw_stands_behind_the_others_or_alone() {
+    // Surprises of 0.32 and 2.32 bits, which mirostat cuts at 2, top_k would not.
+    let logits = [0.8f32, 0.2].map(f32::ln);
+    let mirostat = neutral()
+        .with(&mirostat::VERSION, 2)
+        .with(&mirostat::ENTROPY, 1.0);
+    assert_shares(mirostat.clone(), &logits, &[1.0, 0.0]);
+    // The temperature comes before it, and flattens these to 0.67 and 0.33: 1.58 bits.
+    assert_shares(mirostat.with(&TEMPERATURE, 2.0), &logits, &[0.667, 0.333]);
+    // First in the order, it still sees the one token that top_k leaves, and prefers none.
+    let adaptive = SamplingOptions {
+        samplers: ["adaptive_p", "top_k"].map(str::to_owned).into(),
+        ..neutral()
+    };
+    let adaptive = adaptive.with(&adaptive_p::TARGET, 0.2);
+    assert_shares(adaptive.clone().with(&TOP_K, 1), &logits, &[1.0, 0.0]);
+    assert!(shares(adaptive.clone(), &logits)[1] > 0.9);
+    // Greedy is greedy.
+    let greedy = adaptive.with(&TEMPERATURE, 0.0).with(&TOP_K, 2);
+    assert_shares(greedy, &logits, &[1.0, 0.0]);
+}
+
+#[test]
+fn case_b64_what_changes_the_order_changes_the_best_token() {
+    // 0.42, 0.38 and 0.2: of the two from 0.3 on the second stays, and is the best.
+    let options = SamplingOptions::greedy()
+        .with(&xtc::PROBABILITY, 1.0)
+        .with(&xtc::THRESHOLD, 0.3);
+    assert_shares(options, &[0.1, 0.0, -0.64], &[0.0, 1.0, 0.0]);
+    // A dynamic temperature of 0 to 0 is none; of 0 to 0.5 it is one.
+    for (range, is_greedy) in [(0.0, true), (-0.5, true), (0.5, false)] {
+        let options = SamplingOptions::greedy().with(&temperature::RANGE, range);
+        assert_eq!(chain(options).is_greedy(), is_greedy, "{range}");
+    }
+}
+
+#[test]
 fn selection_agrees_with_a_full_sort() {
     let mut rng = Rng::new(3);
     for n in [1, 2, 5, 100, 1000] {
@@ -223,60 +280,49 @@ fn selection_agrees_with_a_full_sort() {
 
 #[test]
 fn the_default_order_is_the_references() {
-    let first = ["penalties", "top_k", "top_p", "min_p", "temperature"];
-    let order = default_order();
-    let own: Vec<&str> = order
-        .iter()
-        .copied()
-        .filter(|name| first.contains(name))
-        .collect();
-    assert_eq!(own, first);
-    assert!(
-        order.iter().all(|name| sampler(name).is_some()),
-        "{order:?}"
-    );
+    let order = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+    assert_eq!(default_order().join(";"), order);
+    let letters = DEFAULT_ORDER.iter().filter_map(|kind| kind.letter());
+    assert_eq!(letters.collect::<String>(), "edskypmxt");
 }
 
 #[test]
 fn names_are_understood_as_the_reference_writes_them() {
-    let name = |name: &str| asked_sampler(name).ok().flatten().map(|kind| kind.name);
+    let name = |name: &str| asked_sampler(name).ok().map(|kind| kind.name);
     for (canonical, others) in [
         ("top_k", ["top-k", "topk", "TOP_K"]),
         ("top_p", ["top-p", "topp", "nucleus"]),
         ("min_p", ["min-p", "minp", " min_p "]),
         ("temperature", ["temp", "Temperature", "TEMP"]),
+        ("typ_p", ["typ", "typ-p", "TYPP"]),
     ] {
         assert_eq!(name(canonical), Some(canonical));
         for other in others {
             assert_eq!(name(other), Some(canonical), "{other}");
         }
     }
-    for (known, letter) in REFERENCE_ORDER {
-        assert!(asked_sampler(known).is_ok(), "{known}");
-        assert_eq!(sampler_name(*letter), Some(*known));
+    for (kind, letter) in named() {
+        assert_eq!(name(kind.name), Some(kind.name));
+        assert_eq!(sampler_name(letter), Some(kind.name));
     }
-    for (known, letter) in missing().filter(|known| REFERENCE_OTHERS.contains(known)) {
-        assert_eq!(sampler_name(letter), Some(known));
-        let error = asked_sampler(known)
-            .err()
-            .expect("it cannot be had")
-            .to_string();
-        assert_eq!(error, format!("sampler '{known}' is not supported yet"));
+    assert_eq!(name("mirostat"), None, "it comes by its parameter");
+    for (known, letter) in MISSING {
+        assert_eq!(sampler_name(*letter), Some(*known));
+        let error = asked_sampler(known).err().expect("it cannot be had");
+        let expected = format!("sampler '{known}' is not supported yet");
+        assert_eq!(error.to_string(), expected);
     }
 }
 
 #[test]
 fn what_is_supported_and_what_is_not_is_told() {
     let text = supported_samplers();
-    for kind in SAMPLERS {
-        let (supported, _) = text.split_once("; not").unwrap_or((&text, ""));
-        assert!(
-            supported.contains(&format!("{} ({})", kind.name, kind.letter)),
-            "{text}"
-        );
+    let (supported, rest) = text.split_once("; not supported yet are ").unwrap();
+    for (kind, letter) in named() {
+        let word = format!("{} ({letter})", kind.name);
+        assert!(supported.contains(&word), "{text}");
     }
-    for (name, letter) in missing() {
-        let (_, rest) = text.split_once("; not supported yet are ").unwrap();
+    for (name, letter) in MISSING {
         assert!(rest.contains(&format!("{name} ({letter})")), "{text}");
     }
 }
@@ -284,7 +330,7 @@ fn what_is_supported_and_what_is_not_is_told() {
 #[test]
 fn bad_options_are_refused() {
     let refusal = |options| {
-        Chain::new(&options, 4)
+        Chain::new(&options, &Plain(4))
             .err()
             .expect("it is refused")
             .to_string()
@@ -299,7 +345,7 @@ fn bad_options_are_refused() {
     );
     for bias in [(4, 1.0), (0, f32::NAN), (0, f32::INFINITY)] {
         refusal(SamplingOptions {
-            logit_bias: vec![bias],
+            logit_bias: vec![LogitBias::of_token(bias.0, bias.1)],
             ..neutral()
         });
     }
@@ -343,27 +389,17 @@ fn assert_distinct<T: Ord + std::fmt::Debug>(items: impl Iterator<Item = T>) {
 
 #[test]
 fn names_letters_flags_and_keys_mean_one_thing() {
-    let names = SAMPLERS.iter().map(|kind| (kind.name, kind.letter));
-    let all: Vec<(String, char)> = names
-        .chain(missing())
-        .map(|(name, letter)| (plain_name(name), letter))
-        .collect();
-    // What both name has one letter.
-    for (name, letter) in REFERENCE_ORDER.iter().chain(REFERENCE_OTHERS) {
-        assert!(sampler(name).is_none_or(|kind| kind.letter == *letter));
-    }
-    assert_distinct(all.iter().map(|(name, _)| name));
-    assert_distinct(all.iter().map(|(_, letter)| letter));
+    let all = || {
+        let own = named().map(|(kind, letter)| (kind.name, letter));
+        own.chain(MISSING.iter().copied())
+    };
+    assert_distinct(all().map(|(name, _)| plain_name(name)));
+    assert_distinct(all().map(|(_, letter)| letter));
     assert_distinct(parameters().flat_map(|parameter| {
         let aliases = parameter.aliases.iter().copied();
         aliases.chain([parameter.flag])
     }));
-    let switches = foreign_switches().map(|(key, _)| key);
-    assert_distinct(
-        parameters()
-            .filter_map(|parameter| parameter.key)
-            .chain(switches),
-    );
+    assert_distinct(parameters().filter_map(|parameter| parameter.key));
 }
 
 #[test]
@@ -423,7 +459,7 @@ fn broken_law(
     options: &SamplingOptions,
     logits: &[f32],
 ) -> Option<&'static str> {
-    let build = || (kind.build)(options);
+    let build = || (kind.build)(options, &Plain(logits.len()));
     let mut stage = seen(build()?);
     let is_allowed = |id: u32| logits[id as usize] > f32::NEG_INFINITY;
     let best = (0..logits.len() as u32)
@@ -491,7 +527,7 @@ fn broken_laws(kind: &SamplerKind) -> Vec<&'static str> {
 fn every_stage_keeps_the_laws() {
     for kind in SAMPLERS {
         assert_eq!(broken_laws(kind), [""; 0], "{}", kind.name);
-        let makes_a_stage = |options: &SamplingOptions| (kind.build)(options).is_some();
+        let makes_a_stage = |options: &SamplingOptions| (kind.build)(options, &Plain(4)).is_some();
         assert!(
             choices(kind).iter().any(makes_a_stage),
             "{} is never tried",
@@ -520,11 +556,11 @@ fn every_law_can_be_broken() {
         ($apply:expr) => {
             broken_laws(&SamplerKind {
                 name: "planted",
-                letter: '-',
+                place: Place::Named('-'),
                 help: "",
                 keeps_best: true,
                 parameters: &[],
-                build: |_| Some(Box::new(Planted($apply, false))),
+                build: |_, _| Some(Box::new(Planted($apply, false))),
             })
         };
     }

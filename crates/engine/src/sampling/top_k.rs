@@ -1,10 +1,12 @@
 //! Top-k: keeps the k best tokens.
 
-use super::{Candidates, Domain, Parameter, Sampler, SamplerKind, SamplingOptions};
+use super::{
+    Candidates, Domain, Parameter, Place, Sampler, SamplerKind, SamplingOptions, Vocabulary,
+};
 
 pub(super) static KIND: SamplerKind = SamplerKind {
     name: "top_k",
-    letter: 'k',
+    place: Place::Named('k'),
     help: "keeps the k best tokens",
     keeps_best: true,
     parameters: &[&TOP_K],
@@ -27,7 +29,7 @@ struct TopK {
     k: usize,
 }
 
-fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
+fn build(options: &SamplingOptions, _: &dyn Vocabulary) -> Option<Box<dyn Sampler>> {
     let k = usize::try_from(options.whole(&TOP_K)).unwrap_or(0);
     (k > 0).then(|| Box::new(TopK { k }) as Box<dyn Sampler>)
 }

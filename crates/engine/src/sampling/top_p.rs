@@ -1,10 +1,12 @@
 //! Top-p (nucleus): keeps the fewest best tokens that together reach a probability.
 
-use super::{Candidates, Domain, Parameter, Sampler, SamplerKind, SamplingOptions};
+use super::{
+    Candidates, Domain, Parameter, Place, Sampler, SamplerKind, SamplingOptions, Vocabulary,
+};
 
 pub(super) static KIND: SamplerKind = SamplerKind {
     name: "top_p",
-    letter: 'p',
+    place: Place::Named('p'),
     help: "keeps the fewest best tokens whose probabilities reach a sum",
     keeps_best: true,
     parameters: &[&TOP_P],
@@ -31,7 +33,7 @@ struct TopP {
     p: f32,
 }
 
-fn build(options: &SamplingOptions) -> Option<Box<dyn Sampler>> {
+fn build(options: &SamplingOptions, _: &dyn Vocabulary) -> Option<Box<dyn Sampler>> {
     let p = options.float(&TOP_P);
     (p < 1.0).then(|| Box::new(TopP { p }) as Box<dyn Sampler>)
 }
