@@ -1,6 +1,8 @@
 //! The rules of the house as a test: which crate may use which, where `unsafe` stands, sizes, registries, names, and
 //! no way to panic without a proof. Each rule is also tried on a planted violation.
 
+#[path = "tidy/architecture_names.rs"]
+mod architecture_names;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/measures.rs"]
@@ -14,6 +16,7 @@ mod type_lists;
 
 use std::path::{Path, PathBuf};
 
+use architecture_names::ARCHITECTURE_NAMES;
 use source::{Source, sources};
 
 /// The crates of ours that a crate may use.
@@ -72,27 +75,6 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
     ("crates/quant/src/types", "mod.rs", &[]),
     ("crates/tokenizer/src/pre", "mod.rs", &[]),
     ("src/cmd", "mod.rs", &[]),
-];
-
-/// Where names of architectures may stand outside their own files, with the reason.
-const ARCHITECTURE_NAMES: [(&str, &str); 5] = [
-    (
-        "crates/model/src/reference.rs",
-        "the list of all that the reference loads, most of which have no file",
-    ),
-    (
-        "crates/convert/src/recipe/family.rs",
-        "the one table of what quantization knows of families, most of which have no file",
-    ),
-    (
-        "crates/convert/src/tokenizer/",
-        "values of tokenizer.ggml.model and tokenizer.ggml.pre, some of which are spelled as architectures",
-    ),
-    (
-        "crates/measure/src/check/group/tokenizer.rs",
-        "the same values",
-    ),
-    ("crates/tokenizer/src/", "the same values"),
 ];
 
 /// Functions that may be longer than [`FUNCTION_LINES_MAX`]: tables and graph builders only, each with its reason.

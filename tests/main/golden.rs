@@ -105,36 +105,39 @@ fn golden_logits_are_those_of_the_authors_code() {
     let place = Workplace::new();
     let mut n_compared = 0;
     for checkpoint in checkpoints {
-        let name = &checkpoint.name;
-        let ids = checkpoint.token_ids.iter().map(ToString::to_string);
-        let ids: Vec<String> = ids.collect();
-        let (model, output) = (checkpoint.converted("f32"), format!("{name}.npy"));
-        let words = [
-            "gristmill",
-            "logits",
-            &model.to_string_lossy(),
-            "--tokens",
-            &ids.join(","),
-            "--output",
-            &output,
-        ];
-        let outcome = place.run_words(&words);
-        assert!(outcome.starts_with("exit: 0"), "{outcome}");
-        let header = |path: &Path| std::fs::read(path).expect("it is there")[..128].to_vec();
-        let (ours, theirs) = (place.path(&output), checkpoint.logits());
-        assert_eq!(header(&ours), header(&theirs), "{name}: the headers agree");
-        let ours = read_npy(&ours);
-        let largest = largest_difference(&ours, &read_npy(&theirs));
-        println!(
-            "{name}: largest difference {largest:e} over {} logits",
-            ours.len()
-        );
-        assert!(largest <= LOGIT_DIFFERENCE_MAX, "{name}: {largest:e}");
-        assert!(
-            place.run_words(&words).contains(&output),
-            "an existing file is refused"
-        );
-        n_compared += 1;
+        let model = checkpoint.converted("f32");
+        for (n_tokens, theirs) in checkpoint.logits() {
+            let name = format!("{}-{n_tokens}", checkpoint.name);
+            let ids = checkpoint.token_ids[..n_tokens].iter();
+            let ids: Vec<String> = ids.map(ToString::to_string).collect();
+            let output = format!("{name}.npy");
+            let words = [
+                "gristmill",
+                "logits",
+                &model.to_string_lossy(),
+                "--tokens",
+                &ids.join(","),
+                "--output",
+                &output,
+            ];
+            let outcome = place.run_words(&words);
+            assert!(outcome.starts_with("exit: 0"), "{outcome}");
+            let header = |path: &Path| std::fs::read(path).expect("it is there")[..128].to_vec();
+            let ours = place.path(&output);
+            assert_eq!(header(&ours), header(&theirs), "{name}: the headers agree");
+            let ours = read_npy(&ours);
+            let largest = largest_difference(&ours, &read_npy(&theirs));
+            println!(
+                "{name}: largest difference {largest:e} over {} logits",
+                ours.len()
+            );
+            assert!(largest <= LOGIT_DIFFERENCE_MAX, "{name}: {largest:e}");
+            assert!(
+                place.run_words(&words).contains(&output),
+                "an existing file is refused"
+            );
+            n_compared += 1;
+        }
     }
     compared(n_compared, "logits");
 }

@@ -323,6 +323,7 @@ fn metadata(
 ) -> Result<Metadata, ConvertError> {
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", checkpoint.config.architecture.name);
+    checkpoint.config.write_tensor_metadata(&mut metadata)?;
     metadata.set("general.type", "model");
     authorship.write(&mut metadata);
     checkpoint

@@ -286,7 +286,9 @@ impl Context {
             self.plans[index..].rotate_left(1);
         } else {
             let mut graph = GraphBuilder::new(shape);
-            let logits = self.model.build(self.cache.layers(), &mut graph)?;
+            let logits = self
+                .model
+                .build(self.cache.layers(), self.n_ctx, &mut graph)?;
             let graph = graph.finish(&[logits])?;
             let plan = Plan::new(&graph, self.executor.devices())?;
             if self.plans.len() == PLANS_KEPT {

@@ -276,16 +276,18 @@ impl Model {
         self.backend.clone()
     }
 
-    /// Builds the graph for the builder's batch.
+    /// Builds the graph for the builder's batch, in a context of so many positions.
     pub(crate) fn build(
         &self,
         caches: &[KvLayer],
+        n_ctx: usize,
         graph: &mut GraphBuilder,
     ) -> Result<Value, EngineError> {
         Ok(gristmill_model::build(
             &self.hparams,
             &self.weights,
             caches,
+            n_ctx,
             graph,
         )?)
     }

@@ -76,14 +76,22 @@ impl Checkpoint {
         all.into_iter().filter(|ty| self.converted(ty).exists())
     }
 
-    /// The logits of the authors' code. Where the reference ignores a window, those without it.
-    pub fn logits(&self) -> PathBuf {
-        let whole = self.folder.join("logits_full_attention.npy");
-        if whole.exists() {
-            whole
-        } else {
-            self.folder.join("logits.npy")
-        }
+    /// The logits of the authors' code, with the number of tokens that they follow: all, and the first of them where these
+    /// alone give others. Where the reference ignores a window, those without it.
+    pub fn logits(&self) -> Vec<(usize, PathBuf)> {
+        let path = |name: &str| self.folder.join(name);
+        let whole = path("logits_full_attention.npy");
+        let whole = match whole.exists() {
+            true => whole,
+            false => path("logits.npy"),
+        };
+        let n_tokens = 1..self.token_ids.len();
+        let short = n_tokens.map(|n| (n, path(&format!("logits_short_first{n}.npy"))));
+        let short = short.filter(|(_, path)| path.exists());
+        [(self.token_ids.len(), whole)]
+            .into_iter()
+            .chain(short)
+            .collect()
     }
 }
 

@@ -1,10 +1,10 @@
 //! The decoder: embeddings, blocks, output.
 
-use crate::block::{attention, feed_forward, norm};
+use crate::block::{attention, feed_forward, norm, rope};
 use crate::tensors::{Slot, TensorRow, Weights, row};
 use crate::weights::Have;
 use crate::{Hyperparameters, ModelError};
-use gristmill_compute::{GraphBuilder, KvLayer, Value};
+use gristmill_compute::{GraphBuilder, KvLayer, Tensor, Value};
 
 /// Embeddings and norms of an architecture that norms before attention and before the feed-forward part only.
 pub(crate) const ROWS: &[TensorRow] = &[
@@ -18,9 +18,20 @@ pub(crate) const ROWS: &[TensorRow] = &[
     ),
 ];
 
+/// Biases of these norms.
+pub(crate) const NORM_BIAS_ROWS: &[TensorRow] = &[
+    row(Slot::OutputNormBias, "model.norm.bias"),
+    row(Slot::AttnNormBias, "model.layers.{}.input_layernorm.bias"),
+    row(
+        Slot::FfnNormBias,
+        "model.layers.{}.post_attention_layernorm.bias",
+    ),
+];
+
 /// Builds the graph of a model for the builder's batch: logits `[n_vocab, n_outputs]`.
 ///
-/// `caches` has one entry per layer.
+/// `caches` has one entry per layer. Some models rotate otherwise in contexts of more than so many positions: `n_ctx` is
+/// how many this one has.
 ///
 /// # Errors
 /// A missing tensor or a number of caches that is not the number of layers. Mistakes in shapes are reported by
@@ -29,6 +40,7 @@ pub fn build(
     hparams: &Hyperparameters,
     weights: &Weights,
     caches: &[KvLayer],
+    n_ctx: usize,
     graph: &mut GraphBuilder,
 ) -> Result<Value, ModelError> {
     if caches.len() != hparams.n_layers() || weights.blocks.len() != hparams.n_layers() {
@@ -37,6 +49,7 @@ pub fn build(
             found: caches.len(),
         });
     }
+    let divisors = rope::divisors(hparams, weights, n_ctx);
     let mut x = embeddings(hparams, weights, graph)?;
     for (index, (block, cache)) in weights.blocks.iter().zip(caches).enumerate() {
         graph.place(cache.k.device);
@@ -45,35 +58,49 @@ pub fn build(
             index,
             block,
             cache,
-            rope_freqs: weights.rope_freqs.as_ref(),
+            divisors,
         };
-        let normed = norm::build(
-            graph,
-            hparams,
-            block.attn_norm.have(Slot::AttnNorm)?,
-            block.attn_norm_bias.as_ref(),
-            x,
-        );
+        let bias = block.attn_norm_bias.as_ref();
+        let normed = norm::optional(graph, hparams, block.attn_norm.as_ref(), bias, x);
         let mut attended = attention::build(graph, &layer, normed)?;
         if index + 1 == hparams.n_layers() {
             // What follows the last attention is only needed for the rows that are asked for.
             attended = graph.select_outputs(attended);
             x = graph.select_outputs(x);
         }
-        let attended = norm::optional(graph, hparams, block.post_attention_norm.as_ref(), attended);
-        x = graph.add(x, attended);
-        let normed = norm::build(
+        x = joined(
             graph,
             hparams,
-            block.ffn_norm.have(Slot::FfnNorm)?,
-            block.ffn_norm_bias.as_ref(),
+            block.post_attention_norm.as_ref(),
             x,
+            attended,
         );
+        let bias = block.ffn_norm_bias.as_ref();
+        let normed = norm::optional(graph, hparams, block.ffn_norm.as_ref(), bias, x);
         let fed = feed_forward::build(graph, hparams, block, normed)?;
-        let fed = norm::optional(graph, hparams, block.post_ffw_norm.as_ref(), fed);
-        x = graph.add(x, fed);
+        x = joined(graph, hparams, block.post_ffw_norm.as_ref(), x, fed);
     }
     logits(hparams, weights, graph, x)
+}
+
+/// What a part computed, normed and scaled where the model does so, joins the residual stream.
+fn joined(
+    graph: &mut GraphBuilder,
+    hparams: &Hyperparameters,
+    weight: Option<&Tensor>,
+    stream: Value,
+    part: Value,
+) -> Value {
+    let part = norm::optional(graph, hparams, weight, None, part);
+    let part = scaled(graph, part, hparams.residual_scale);
+    graph.add(stream, part)
+}
+
+fn scaled(graph: &mut GraphBuilder, x: Value, factor: f32) -> Value {
+    match factor {
+        1.0 => x,
+        factor => graph.scale(x, factor),
+    }
 }
 
 /// Embeddings of the batch's tokens, and of their positions where the model has such: `[n_embd, n_tokens]`.
@@ -87,10 +114,7 @@ fn embeddings(
         let positions = graph.embed_positions(positions);
         x = graph.add(x, positions);
     }
-    if hparams.embedding_scale != 1.0 {
-        x = graph.scale(x, hparams.embedding_scale);
-    }
-    Ok(x)
+    Ok(scaled(graph, x, hparams.embedding_scale))
 }
 
 /// `[n_embd, n_outputs] -> [n_vocab, n_outputs]`
@@ -115,6 +139,7 @@ fn logits(
     if let Some(bias) = &weights.output_bias {
         logits = graph.add_row(logits, bias);
     }
+    logits = scaled(graph, logits, hparams.logit_scale);
     Ok(match hparams.final_softcap {
         Some(cap) => graph.softcap(logits, cap),
         None => logits,

@@ -82,7 +82,7 @@ impl Random {
         let row_len = spec.dims.first().copied().unwrap_or(1);
         let (mean, deviation) = match spec.slot {
             Slot::TokenEmbd => (0.0, 0.3),
-            Slot::RopeFreqs => (2.0, 0.5),
+            Slot::RopeFreqs | Slot::RopeFactorsLong | Slot::RopeFactorsShort => (2.0, 0.5),
             _ if spec.name.ends_with("norm.weight") => (1.0, 0.1),
             _ if spec.name.ends_with(".bias") => (0.0, 0.1),
             _ => (0.0, 1.0 / (row_len as f32).sqrt()),

@@ -27,6 +27,8 @@ pub enum Dim {
     Positions,
     /// `n_ff`
     FeedForward,
+    /// `2 * n_ff`
+    GateAndUp,
     /// `n_rot / 2`
     RotaryPairs,
 }
@@ -49,6 +51,7 @@ impl Dim {
             }
             Dim::Positions => hparams.n_context_train,
             Dim::FeedForward => at.n_ff,
+            Dim::GateAndUp => 2 * at.n_ff,
             Dim::RotaryPairs => hparams.n_rot / 2,
         };
         extent as u64
@@ -138,6 +141,10 @@ slots! {
         output_bias OutputBias "output.bias" [Vocabulary];
         /// Divisors of the rotary frequencies, `[n_rot / 2]`.
         rope_freqs RopeFreqs "rope_freqs.weight" [RotaryPairs];
+        /// Their divisors in contexts longer than the original one, `[n_rot / 2]`.
+        rope_factors_long RopeFactorsLong "rope_factors_long.weight" [RotaryPairs];
+        /// Their divisors in other contexts, `[n_rot / 2]`.
+        rope_factors_short RopeFactorsShort "rope_factors_short.weight" [RotaryPairs];
     }
     block {
         /// Norm before attention, `[n_embd]`.
@@ -164,6 +171,10 @@ slots! {
         attn_q_norm AttnQNorm "attn_q_norm.weight" [KeyHead];
         /// Norm of each key head, `[key_length]`.
         attn_k_norm AttnKNorm "attn_k_norm.weight" [KeyHead];
+        /// Norm of a token's queries, all heads together, `[n_head * key_length]`.
+        attn_queries_norm AttnQueriesNorm "attn_q_norm.weight" [Queries];
+        /// Norm of a token's keys, all heads together, `[n_head_kv * key_length]`.
+        attn_keys_norm AttnKeysNorm "attn_k_norm.weight" [Keys];
         /// Output projection of attention, `[n_head * value_length, n_embd]`.
         attn_output AttnOutput "attn_output.weight" [AttentionOutput, Embedding];
         /// Bias of the output projection, `[n_embd]`.
@@ -178,6 +189,8 @@ slots! {
         ffn_gate FfnGate "ffn_gate.weight" [Embedding, FeedForward];
         /// Gate bias, `[n_ff]`.
         ffn_gate_bias FfnGateBias "ffn_gate.bias" [FeedForward];
+        /// Gate and up projections in one matrix, in this order, `[n_embd, 2 * n_ff]`.
+        ffn_gate_up FfnGateUp "ffn_up.weight" [Embedding, GateAndUp];
         /// Up projection, `[n_embd, n_ff]`.
         ffn_up FfnUp "ffn_up.weight" [Embedding, FeedForward];
         /// Up bias, `[n_ff]`.

@@ -2,13 +2,12 @@
 
 use super::{
     Architecture, AttentionScale, Choices, Class, LLAMA_CHOICES, TextPart, TokenizerHabit,
-    WindowChoice,
+    WindowChoice, gemma2,
 };
-use crate::ModelError;
 use crate::block::{attention, feed_forward};
 use crate::config::{
-    self, Config, Entries, Fact, Fallback, GELU_TANH, NO_ATTENTION_CAP, ONE_DIRECTION, Otherwise,
-    Rule, WHOLE_HEADS,
+    self, Fact, Fallback, GELU_TANH, NO_ATTENTION_CAP, ONE_DIRECTION, QUERY_SCALE, Rule,
+    WHOLE_HEADS,
 };
 use crate::tensors::{Slot, TensorRow, Transform, row};
 use gristmill_compute::{Activation, RopeStyle};
@@ -27,12 +26,17 @@ pub static GEMMA3: Architecture = Architecture {
             facts: FACTS,
         },
     ],
+    tensor_metadata: &[],
     metadata: &[
-        Rule::F32Unless0 {
-            key: "final_logit_softcapping",
-            from: &["final_logit_softcapping"],
-        },
-        Rule::With(window),
+        config::SIZES,
+        config::HEADS,
+        &[
+            Rule::F32Unless0 {
+                key: "final_logit_softcapping",
+                from: &["final_logit_softcapping"],
+            },
+            Rule::With(config::window_entries),
+        ],
     ],
     tokenizer: TokenizerHabit {
         no_space_prefix: true,
@@ -49,6 +53,7 @@ pub static GEMMA3: Architecture = Architecture {
     }),
     tensors: &[
         ROWS,
+        gemma2::NORM_ROWS,
         &attention::rows(Transform::None, Transform::None),
         &attention::head_norm_rows(Transform::AddOne),
         feed_forward::ROWS,
@@ -58,20 +63,17 @@ pub static GEMMA3: Architecture = Architecture {
         activation: Activation::GeluTanh,
         scaled_embeddings: true,
         // The 27B model divides by its width per head, not by the length of its heads.
-        attention_scale: AttentionScale::WidthAt {
-            n_layers: N_LAYERS_27B,
-        },
+        attention_scale: AttentionScale::WidthAt { n_layers: 62 },
         window: Some(WindowChoice {
-            pattern: PATTERN,
-            freq_base: 10000.0,
+            // Every sixth layer has full attention.
+            pattern: 6,
+            length: None,
+            freq_base: Some(10000.0),
+            stretched: false,
         }),
         ..LLAMA_CHOICES
     },
 };
-
-const N_LAYERS_27B: usize = 62;
-/// Every sixth layer has full attention.
-const PATTERN: usize = 6;
 
 const DEFAULTS: &[(&str, Fallback)] = &[
     ("vocab_size", Fallback::Integer(262208)),
@@ -89,29 +91,12 @@ const DEFAULTS: &[(&str, Fallback)] = &[
     ("tie_word_embeddings", Fallback::Bool(true)),
 ];
 
-/// Norms are stored as their distance from 1, and the embeddings may have more rows than the vocabulary.
+/// The embeddings may have more rows than the vocabulary.
 const ROWS: &[TensorRow] = &[
     row(Slot::TokenEmbd, "model.embed_tokens.weight").transformed(Transform::FirstRows),
     row(Slot::Output, "lm_head.weight")
         .transformed(Transform::FirstRows)
         .optional(),
-    row(Slot::OutputNorm, "model.norm.weight").transformed(Transform::AddOne),
-    row(Slot::AttnNorm, "model.layers.{}.input_layernorm.weight").transformed(Transform::AddOne),
-    row(
-        Slot::PostAttentionNorm,
-        "model.layers.{}.post_attention_layernorm.weight",
-    )
-    .transformed(Transform::AddOne),
-    row(
-        Slot::FfnNorm,
-        "model.layers.{}.pre_feedforward_layernorm.weight",
-    )
-    .transformed(Transform::AddOne),
-    row(
-        Slot::PostFfwNorm,
-        "model.layers.{}.post_feedforward_layernorm.weight",
-    )
-    .transformed(Transform::AddOne),
 ];
 
 /// What the configuration may say that becomes no metadata.
@@ -120,33 +105,5 @@ const FACTS: &[Fact] = &[
     WHOLE_HEADS,
     NO_ATTENTION_CAP,
     ONE_DIRECTION,
-    Fact {
-        key: "query_pre_attn_scalar",
-        holds: |config, value| value.as_f64() == attention_divisor(config),
-        otherwise: Otherwise::Refuse("the length of a head (in the 27B model, the width per head)"),
-    },
+    QUERY_SCALE,
 ];
-
-/// The number under the root that products of queries and keys are divided by, where the configuration has it all.
-fn attention_divisor(config: &Config) -> Option<f64> {
-    let integer = |key| config.integer(key).ok().flatten();
-    let divisor = if integer("num_hidden_layers")? as usize == N_LAYERS_27B {
-        integer("hidden_size")?.checked_div(integer("num_attention_heads")?)?
-    } else {
-        integer("head_dim")?
-    };
-    Some(f64::from(divisor))
-}
-
-/// The window, and which layers have it where that is not what a loader assumes.
-fn window(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
-    let windowed = config::windowed_layers(config, PATTERN)?;
-    if !windowed.contains(&true) {
-        return Ok(());
-    }
-    if let Some(window) = config.integer("sliding_window")? {
-        entries.set("attention.sliding_window", window);
-        config::window_pattern(&windowed, PATTERN, entries);
-    }
-    Ok(())
-}

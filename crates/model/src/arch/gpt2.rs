@@ -1,7 +1,7 @@
 //! GPT-2.
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, Norm, TextPart, TokenizerHabit};
-use crate::config::{Fact, Fallback, GELU_TANH, Otherwise, is_off};
+use crate::config::{self, Fact, Fallback, GELU_TANH, Otherwise, is_off};
 use crate::tensors::{Slot, TensorRow, Transform, row};
 use gristmill_compute::Activation;
 use serde_json::Value;
@@ -13,7 +13,8 @@ pub static GPT2: Architecture = Architecture {
         defaults: &[DEFAULTS],
         facts: FACTS,
     }],
-    metadata: &[],
+    tensor_metadata: &[],
+    metadata: &[config::SIZES, config::HEADS],
     tokenizer: TokenizerHabit::PLAIN,
     // The oldest checkpoints have no prefix.
     text_part: Some(TextPart {

@@ -4,7 +4,7 @@ use super::{Architecture, Choices, Class, HabitValue, LLAMA_CHOICES, TokenizerHa
 use crate::block::{attention, feed_forward, rope};
 use crate::config::{self, ALL_HEADS, Fallback, NO_WINDOW, Rule, SILU, WHOLE_HEADS};
 use crate::decoder;
-use crate::tensors::{Heads, Slot, Transform, computed, row};
+use crate::tensors::{Heads, Slot, TensorRow, Transform, computed, row};
 
 pub static LLAMA: Architecture = Architecture {
     name: "llama",
@@ -36,59 +36,69 @@ pub static LLAMA: Architecture = Architecture {
             facts: &[SILU, WHOLE_HEADS, NO_WINDOW],
         },
     ],
-    metadata: &[
-        Rule::U32 {
-            key: "vocab_size",
-            from: &["vocab_size"],
-        },
-        Rule::With(config::rotary_dimensions),
-    ],
-    tokenizer: TokenizerHabit {
-        space_prefix_as_configured: true,
-        by_size: &[
-            // CodeLlama: its fill-in-the-middle tokens.
-            (
-                32016,
-                &[
-                    ("prefix_token_id", HabitValue::Id(32007)),
-                    ("suffix_token_id", HabitValue::Id(32008)),
-                    ("middle_token_id", HabitValue::Id(32009)),
-                    ("eot_token_id", HabitValue::Id(32010)),
-                ],
-            ),
-            // Small Granite models, and whoever shares their vocabulary: no beginning token.
-            (49152, &[("add_bos_token", HabitValue::Bool(false))]),
-        ],
-        ..TokenizerHabit::PLAIN
-    },
+    tensor_metadata: &[],
+    metadata: &[config::SIZES, config::HEADS, METADATA],
+    tokenizer: TOKENIZER,
     text_part: None,
-    tensors: &[
-        decoder::ROWS,
-        // Rotary dimensions are stored in pairs, the checkpoint has them in halves.
-        &attention::rows(
-            Transform::HalvesToPairs(Heads::Query),
-            Transform::HalvesToPairs(Heads::KeyValue),
-        ),
-        &attention::bias_rows(
-            Transform::HalvesToPairs(Heads::Query),
-            Transform::HalvesToPairs(Heads::KeyValue),
-        ),
-        feed_forward::ROWS,
-        feed_forward::BIAS_ROWS,
-        &[
-            row(
-                Slot::AttnOutputBias,
-                "model.layers.{}.self_attn.o_proj.bias",
-            )
-            .optional(),
-            computed(Slot::RopeFreqs, rope::llama3_divisors),
-        ],
-    ],
+    tensors: DENSE_ROWS,
     choices: Choices {
         rotates_whole_heads: true,
         ..LLAMA_CHOICES
     },
 };
+
+/// What the vocabularies of Llama, Granite and CodeLlama need.
+pub(super) const TOKENIZER: TokenizerHabit = TokenizerHabit {
+    space_prefix_as_configured: true,
+    by_size: &[
+        // CodeLlama: its fill-in-the-middle tokens.
+        (
+            32016,
+            &[
+                ("prefix_token_id", HabitValue::Id(32007)),
+                ("suffix_token_id", HabitValue::Id(32008)),
+                ("middle_token_id", HabitValue::Id(32009)),
+                ("eot_token_id", HabitValue::Id(32010)),
+            ],
+        ),
+        // Small Granite models, and whoever shares their vocabulary: no beginning token.
+        (49152, &[("add_bos_token", HabitValue::Bool(false))]),
+    ],
+    ..TokenizerHabit::PLAIN
+};
+
+/// The tensors of a dense model.
+pub(super) const DENSE_ROWS: &[&[TensorRow]] = &[
+    decoder::ROWS,
+    // Rotary dimensions are stored in pairs, the checkpoint has them in halves.
+    &attention::rows(
+        Transform::HalvesToPairs(Heads::Query),
+        Transform::HalvesToPairs(Heads::KeyValue),
+    ),
+    &attention::bias_rows(
+        Transform::HalvesToPairs(Heads::Query),
+        Transform::HalvesToPairs(Heads::KeyValue),
+    ),
+    feed_forward::ROWS,
+    feed_forward::BIAS_ROWS,
+    &[
+        row(
+            Slot::AttnOutputBias,
+            "model.layers.{}.self_attn.o_proj.bias",
+        )
+        .optional(),
+        computed(Slot::RopeFreqs, rope::llama3_divisors),
+    ],
+];
+
+/// Size of the vocabulary and rotated dimensions.
+pub(super) const METADATA: &[Rule] = &[
+    Rule::U32 {
+        key: "vocab_size",
+        from: &["vocab_size"],
+    },
+    Rule::With(config::rotary_dimensions),
+];
 
 const DEFAULTS: &[(&str, Fallback)] = &[
     ("vocab_size", Fallback::Integer(32000)),

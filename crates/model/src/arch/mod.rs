@@ -1,10 +1,15 @@
 //! The registry of architectures: one file each, one line each.
 
+mod gemma2;
 mod gemma3;
 mod gpt2;
+mod granite;
 mod llama;
+mod olmo2;
+mod phi3;
 mod qwen2;
 mod qwen3;
+mod starcoder2;
 
 use crate::ModelError;
 use crate::config::{Fact, Fallback, Rule};
@@ -13,11 +18,16 @@ use gristmill_compute::{Activation, RopeStyle};
 
 /// Every architecture, in alphabetical order.
 pub static ARCHITECTURES: &[&Architecture] = &[
+    &gemma2::GEMMA2,
     &gemma3::GEMMA3,
     &gpt2::GPT2,
+    &granite::GRANITE,
     &llama::LLAMA,
+    &olmo2::OLMO2,
+    &phi3::PHI3,
     &qwen2::QWEN2,
     &qwen3::QWEN3,
+    &starcoder2::STARCODER2,
 ];
 
 /// An architecture, as data.
@@ -26,8 +36,10 @@ pub struct Architecture {
     pub name: &'static str,
     /// The Hugging Face classes that convert to it.
     pub classes: &'static [Class],
-    /// Entries that conversion writes after those all architectures share.
-    pub metadata: &'static [Rule],
+    /// Entries that belong to computed tensors: conversion writes them right behind the architecture's name.
+    pub tensor_metadata: &'static [Rule],
+    /// Entries that conversion writes behind what describes the model, in groups.
+    pub metadata: &'static [&'static [Rule]],
     /// What its tokenizer entries need beyond the tokenizer's files.
     pub tokenizer: TokenizerHabit,
     /// What its checkpoints may have around the names of the text model.
@@ -101,6 +113,14 @@ pub struct Choices {
     pub scaled_embeddings: bool,
     /// Where the scale of attention comes from.
     pub attention_scale: AttentionScale,
+    /// Whether metadata may turn rotation off.
+    pub rotation_can_be_off: bool,
+    /// Whether metadata may scale embeddings, what joins the residual stream, and logits.
+    pub multipliers: bool,
+    /// The cap of attention's scores where the metadata has none; without one here, scores are never capped.
+    pub attention_softcap: Option<f32>,
+    /// The cap of logits where the metadata has none.
+    pub final_softcap: Option<f32>,
     /// Sliding windows, where the architecture has them. Others ignore a window in the metadata.
     pub window: Option<WindowChoice>,
 }
@@ -131,8 +151,12 @@ pub enum AttentionScale {
 pub struct WindowChoice {
     /// Every layer is windowed but each `pattern`-th.
     pub pattern: usize,
-    /// RoPE base of windowed layers.
-    pub freq_base: f32,
+    /// Positions that windowed layers look back to; without a number here there are none.
+    pub length: Option<usize>,
+    /// RoPE base of windowed layers; without a number here it is that of all layers.
+    pub freq_base: Option<f32>,
+    /// Whether the rotation of windowed layers is stretched as that of others.
+    pub stretched: bool,
 }
 
 /// The choices of Llama, which most others share.
@@ -143,6 +167,10 @@ const LLAMA_CHOICES: Choices = Choices {
     activation: Activation::Silu,
     scaled_embeddings: false,
     attention_scale: AttentionScale::KeyLength,
+    rotation_can_be_off: false,
+    multipliers: false,
+    attention_softcap: None,
+    final_softcap: None,
     window: None,
 };
 

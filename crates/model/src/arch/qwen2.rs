@@ -2,7 +2,7 @@
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, TokenizerHabit};
 use crate::block::{attention, feed_forward};
-use crate::config::{ALL_HEADS, Fact, Fallback, NO_WINDOW_SWITCHED_ON, SILU, WHOLE_HEADS};
+use crate::config::{self, ALL_HEADS, Fact, Fallback, NO_WINDOW_SWITCHED_ON, SILU, WHOLE_HEADS};
 use crate::decoder;
 use crate::tensors::{Slot, Transform, row};
 use gristmill_compute::RopeStyle;
@@ -14,7 +14,8 @@ pub static QWEN2: Architecture = Architecture {
         defaults: &[DEFAULTS],
         facts: FACTS,
     }],
-    metadata: &[],
+    tensor_metadata: &[],
+    metadata: &[config::SIZES, config::HEADS],
     tokenizer: TokenizerHabit::PLAIN,
     text_part: None,
     tensors: &[

@@ -3,7 +3,7 @@
 use super::qwen2::{DEFAULTS, FACTS, QWEN_CHOICES};
 use super::{Architecture, Class, TokenizerHabit};
 use crate::block::{attention, feed_forward};
-use crate::config::Fallback;
+use crate::config::{self, Fallback};
 use crate::decoder;
 use crate::tensors::Transform;
 
@@ -14,7 +14,8 @@ pub static QWEN3: Architecture = Architecture {
         defaults: &[&[("head_dim", Fallback::Integer(128))], DEFAULTS],
         facts: FACTS,
     }],
-    metadata: &[],
+    tensor_metadata: &[],
+    metadata: &[config::SIZES, config::HEADS],
     tokenizer: TokenizerHabit::PLAIN,
     text_part: None,
     tensors: &[

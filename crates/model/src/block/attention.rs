@@ -44,7 +44,8 @@ pub(crate) struct Layer<'a> {
     pub index: usize,
     pub block: &'a BlockWeights,
     pub cache: &'a KvLayer,
-    pub rope_freqs: Option<&'a Tensor>,
+    /// Divisors of the rotary frequencies.
+    pub divisors: Option<&'a Tensor>,
 }
 
 /// `[n_embd, n_tokens] -> [n_embd, n_tokens]`; keys and values go to the cache first.
@@ -55,26 +56,15 @@ pub(crate) fn build(
 ) -> Result<Value, ModelError> {
     let (hparams, block) = (layer.hparams, layer.block);
     let heads = hparams.layers.get(layer.index).copied().unwrap_or_default();
-    let rope = rope::of_layer(hparams, layer.index, layer.rope_freqs);
-    let n_tokens = graph.shape(x).dims()[1];
+    let rope = rope::of_layer(hparams, layer.index, layer.divisors);
 
     let [q, k, v] = projections(block, heads, hparams)?;
+    let norms = [&block.attn_queries_norm, &block.attn_q_norm];
     let q = q.of(graph, x);
-    let q = graph.reshape(
-        q,
-        Shape::new(&[hparams.key_length, heads.n_head, n_tokens])?,
-    );
-    let q = norm::optional(graph, hparams, block.attn_q_norm.as_ref(), q);
-    let q = rotated(graph, rope.as_ref(), q);
-
+    let q = rotated(graph, hparams, norms, heads.n_head, rope.as_ref(), q)?;
+    let norms = [&block.attn_keys_norm, &block.attn_k_norm];
     let k = k.of(graph, x);
-    let k = graph.reshape(
-        k,
-        Shape::new(&[hparams.key_length, heads.n_head_kv, n_tokens])?,
-    );
-    let k = norm::optional(graph, hparams, block.attn_k_norm.as_ref(), k);
-    let k = rotated(graph, rope.as_ref(), k);
-
+    let k = rotated(graph, hparams, norms, heads.n_head_kv, rope.as_ref(), k)?;
     let v = v.of(graph, x);
     graph.store_kv(layer.cache, k, v);
 
@@ -87,7 +77,7 @@ pub(crate) fn build(
             key_dim: hparams.key_length,
             value_dim: hparams.value_length,
             scale: hparams.attention_scale,
-            softcap: None,
+            softcap: hparams.attention_softcap,
             window: hparams.window_of(layer.index),
             causal: hparams.causal,
         },
@@ -100,8 +90,20 @@ pub(crate) fn build(
     ))
 }
 
-fn rotated(graph: &mut GraphBuilder, rope: Option<&Rope>, x: Value) -> Value {
-    rope.map_or(x, |rope| graph.rope(x, rope))
+/// Queries or keys, normed all together or head by head where there is such a norm, and rotated.
+fn rotated(
+    graph: &mut GraphBuilder,
+    hparams: &Hyperparameters,
+    [norm_of_all, norm_of_head]: [&Option<Tensor>; 2],
+    n_head: usize,
+    rope: Option<&Rope>,
+    x: Value,
+) -> Result<Value, ModelError> {
+    let n_tokens = graph.shape(x).dims()[1];
+    let x = norm::optional(graph, hparams, norm_of_all.as_ref(), None, x);
+    let x = graph.reshape(x, Shape::new(&[hparams.key_length, n_head, n_tokens])?);
+    let x = norm::optional(graph, hparams, norm_of_head.as_ref(), None, x);
+    Ok(rope.map_or(x, |rope| graph.rope(x, rope)))
 }
 
 /// A weight and perhaps its bias.

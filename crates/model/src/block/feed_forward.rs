@@ -28,17 +28,23 @@ pub(crate) fn build(
     x: Value,
 ) -> Result<Value, ModelError> {
     let activation = hparams.architecture.choices.activation;
-    let gate = block.ffn_gate.as_ref();
-    let gate = gate.map(|gate| linear(graph, gate, block.ffn_gate_bias.as_ref(), x));
-    let up = linear(
-        graph,
-        block.ffn_up.have(Slot::FfnUp)?,
-        block.ffn_up_bias.as_ref(),
-        x,
-    );
-    let active = match gate {
-        Some(gate) => graph.glu(gate, up, activation),
-        None => graph.activate(up, activation),
+    let active = match &block.ffn_gate_up {
+        Some(both) => {
+            let n_ff = both.shape.n_rows() / 2;
+            let gate = graph.matmul(&both.rows(0..n_ff)?, x);
+            let up = graph.matmul(&both.rows(n_ff..2 * n_ff)?, x);
+            graph.glu(gate, up, activation)
+        }
+        None => {
+            let gate = block.ffn_gate.as_ref();
+            let gate = gate.map(|gate| linear(graph, gate, block.ffn_gate_bias.as_ref(), x));
+            let up = block.ffn_up.have(Slot::FfnUp)?;
+            let up = linear(graph, up, block.ffn_up_bias.as_ref(), x);
+            match gate {
+                Some(gate) => graph.glu(gate, up, activation),
+                None => graph.activate(up, activation),
+            }
+        }
     };
     Ok(linear(
         graph,

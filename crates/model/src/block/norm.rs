@@ -23,10 +23,11 @@ pub(crate) fn optional(
     graph: &mut GraphBuilder,
     hparams: &Hyperparameters,
     weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
     x: Value,
 ) -> Value {
     match weight {
-        Some(weight) => build(graph, hparams, weight, None, x),
+        Some(weight) => build(graph, hparams, weight, bias, x),
         None => x,
     }
 }

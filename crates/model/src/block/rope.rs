@@ -2,26 +2,40 @@
 
 use crate::config::{Config, rope_number};
 use crate::hyperparameters::RopeScaling;
-use crate::{Hyperparameters, ModelError};
+use crate::{Hyperparameters, ModelError, Weights};
 use gristmill_compute::{Rope, Tensor, Yarn};
 use serde_json::Value;
 use std::f32::consts::TAU;
 
-/// The rotation of a layer, where the architecture has one. `divisors` is `rope_freqs`, `[n_rot / 2]`; windowed layers do
-/// without.
+/// Divisors of the frequencies, `[n_rot / 2]`: those for any context, else those for a context of this length.
+pub(crate) fn divisors<'a>(
+    hparams: &Hyperparameters,
+    weights: &'a Weights,
+    n_ctx: usize,
+) -> Option<&'a Tensor> {
+    let by_length = match n_ctx > hparams.rope.original_context {
+        true => &weights.rope_factors_long,
+        false => &weights.rope_factors_short,
+    };
+    weights.rope_freqs.as_ref().or(by_length.as_ref())
+}
+
+/// The rotation of a layer, where the model has one. Windowed layers do without `divisors`.
 pub(crate) fn of_layer(
     hparams: &Hyperparameters,
     layer: usize,
     divisors: Option<&Tensor>,
 ) -> Option<Rope> {
     let style = hparams.architecture.choices.rope_style?;
+    if !hparams.rotates {
+        return None;
+    }
     let parameters = hparams.rope_of(layer);
     let (freq_scale, yarn) = match parameters.scaling {
         RopeScaling::None => (1.0, None),
         RopeScaling::Linear { factor } => (1.0 / factor, None),
         RopeScaling::Yarn {
             factor,
-            original_context,
             extrapolation_factor,
             beta_fast,
             beta_slow,
@@ -32,7 +46,7 @@ pub(crate) fn of_layer(
                 attn_factor: magnitude,
                 beta_fast,
                 beta_slow,
-                original_context,
+                original_context: parameters.original_context,
             };
             (1.0 / factor, Some(yarn))
         }

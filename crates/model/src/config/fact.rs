@@ -3,6 +3,7 @@
 
 use super::{Config, kind};
 use crate::ModelError;
+use crate::arch::AttentionScale;
 use serde_json::Value;
 
 /// A fact that is not written, and what it may be. A configuration that does not state it agrees; `null` is a value like
@@ -63,11 +64,25 @@ pub(crate) const NO_WINDOW_SWITCHED_ON: Fact = Fact {
 
 const WINDOW_LOST: &str = "the architecture has no windows, so beyond that length attention reaches further back than in training";
 
+/// Attention has no biases.
+pub(crate) const NO_ATTENTION_BIAS: Fact = Fact {
+    key: "attention_bias",
+    holds: |_, value| is_off(value),
+    otherwise: Otherwise::Refuse("false"),
+};
+
 /// Scores of attention are not capped.
 pub(crate) const NO_ATTENTION_CAP: Fact = Fact {
     key: "attn_logit_softcapping",
     holds: |_, value| value.is_null(),
     otherwise: Otherwise::Refuse("null"),
+};
+
+/// Queries are scaled as the architecture says.
+pub(crate) const QUERY_SCALE: Fact = Fact {
+    key: "query_pre_attn_scalar",
+    holds: |config, value| value.as_f64() == attention_divisor(config),
+    otherwise: Otherwise::Refuse("the length of a head (in the 27B model, the width per head)"),
 };
 
 /// A token sees no later one.
@@ -80,6 +95,19 @@ pub(crate) const ONE_DIRECTION: Fact = Fact {
 /// Whether a switch is off: to the authors' code `null` counts as false.
 pub(crate) fn is_off(value: &Value) -> bool {
     matches!(value, Value::Bool(false) | Value::Null)
+}
+
+/// The number under the root that products of queries and keys are divided by, where the configuration has it all.
+fn attention_divisor(config: &Config) -> Option<f64> {
+    let integer = |key| config.integer(key).ok().flatten();
+    let n_layers = integer("num_hidden_layers")? as usize;
+    let divisor = match config.architecture.choices.attention_scale {
+        AttentionScale::WidthAt { n_layers: wide } if wide == n_layers => {
+            config.width_per_head().ok().flatten()?
+        }
+        _ => integer("head_dim")?,
+    };
+    Some(f64::from(divisor))
 }
 
 fn window_covers_context(config: &Config) -> bool {

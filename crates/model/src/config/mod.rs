@@ -2,7 +2,9 @@
 
 mod fact;
 mod fallback;
+mod longrope;
 mod rope;
+mod shared;
 mod window;
 
 use crate::ModelError;
@@ -15,12 +17,15 @@ pub use fact::{Fact, Otherwise};
 pub use fallback::Fallback;
 
 pub(crate) use fact::{
-    GELU_TANH, NO_ATTENTION_CAP, NO_WINDOW, NO_WINDOW_SWITCHED_ON, ONE_DIRECTION, SILU,
-    WHOLE_HEADS, is_off,
+    GELU_TANH, NO_ATTENTION_BIAS, NO_ATTENTION_CAP, NO_WINDOW, NO_WINDOW_SWITCHED_ON,
+    ONE_DIRECTION, QUERY_SCALE, SILU, WHOLE_HEADS, is_off,
 };
 pub(crate) use fallback::ALL_HEADS;
-pub(crate) use rope::{number as rope_number, rotary_dimensions};
-pub(crate) use window::{window_pattern, windowed_layers};
+pub(crate) use longrope::{attention_factor, long_factors, original_context, short_factors};
+pub(crate) use rope::{base as rope_base, entries as rope_entries, number as rope_number};
+pub(crate) use rope::{partial_dimensions, rope_type, rotary_dimensions};
+pub(crate) use shared::*;
+pub(crate) use window::{window_entries, windowed_layers};
 
 /// A model's `config.json`.
 #[derive(Clone, Debug)]
@@ -63,92 +68,6 @@ pub enum Rule {
     /// Anything else.
     With(fn(&Config, &mut Entries<'_>) -> Result<(), ModelError>),
 }
-
-/// The entries of every architecture, before its own.
-const SHARED: &[Rule] = &[
-    Rule::U32 {
-        key: "block_count",
-        from: N_LAYERS,
-    },
-    Rule::U32 {
-        key: "context_length",
-        from: &[
-            "max_position_embeddings",
-            "n_ctx",
-            "n_positions",
-            "max_length",
-            "max_sequence_length",
-            "model_max_length",
-        ],
-    },
-    Rule::U32 {
-        key: "embedding_length",
-        from: &["hidden_size", "n_embd", "dim"],
-    },
-    Rule::U32 {
-        key: "feed_forward_length",
-        from: &[
-            "prefix_dense_intermediate_size",
-            "dense_intermediate_size",
-            "intermediate_size",
-            "n_inner",
-            "hidden_dim",
-        ],
-    },
-    Rule::U32 {
-        key: "attention.head_count",
-        from: &["num_attention_heads", "n_head", "n_heads"],
-    },
-    Rule::U32 {
-        key: "attention.head_count_kv",
-        from: &["num_key_value_heads", "n_kv_heads"],
-    },
-    Rule::With(causality),
-    Rule::With(rope::entries),
-    Rule::F32 {
-        key: "attention.layer_norm_rms_epsilon",
-        from: &["rms_norm_eps", "norm_eps"],
-    },
-    Rule::F32 {
-        key: "attention.layer_norm_epsilon",
-        from: &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"],
-    },
-    Rule::U32 {
-        key: "attention.key_length",
-        from: &["head_dim"],
-    },
-    Rule::U32 {
-        key: "attention.value_length",
-        from: &["head_dim"],
-    },
-    Rule::FileType,
-];
-
-/// Entries that [`Rule::With`] makes, and what stands in the configuration for them.
-const COMPUTED_FROM: &[(&str, &str)] = &[
-    ("vocab_size", "vocab_size"),
-    ("rope.freq_base", "rope_theta"),
-    ("rope.freq_base_swa", "rope_local_base_freq"),
-    ("rope.dimension_count", "head_dim"),
-    ("rope.scaling.factor", "rope_scaling.factor"),
-    (
-        "rope.scaling.original_context_length",
-        "rope_scaling.original_max_position_embeddings",
-    ),
-    (
-        "rope.scaling.yarn_ext_factor",
-        "rope_scaling.extrapolation_factor",
-    ),
-    (
-        "rope.scaling.yarn_attn_factor",
-        "rope_scaling.attention_factor",
-    ),
-    ("rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"),
-    ("rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"),
-    ("attention.sliding_window", "sliding_window"),
-];
-
-const N_LAYERS: &[&str] = &["n_layers", "num_hidden_layers", "n_layer", "num_layers"];
 
 /// Writes entries below an architecture's prefix.
 pub struct Entries<'a> {
@@ -234,8 +153,7 @@ impl Config {
             .strip_prefix(self.architecture.name)?
             .strip_prefix('.')?;
         let computed = COMPUTED_FROM.iter().find(|(key, _)| *key == suffix);
-        let mut rules = SHARED.iter().chain(self.architecture.metadata);
-        let stated = rules.find_map(|rule| match *rule {
+        let stated = self.rules().find_map(|rule| match *rule {
             Rule::U32 { key, from } | Rule::F32 { key, from } | Rule::F32Unless0 { key, from }
                 if key == suffix =>
             {
@@ -304,12 +222,17 @@ impl Config {
         if let Some(length) = self.integer("head_dim")? {
             return Ok(length);
         }
+        let length = self.width_per_head()?;
+        length.ok_or_else(|| bad("head_dim", "a positive integer", &"missing"))
+    }
+
+    /// The width over the number of heads, where both are stated.
+    fn width_per_head(&self) -> Result<Option<u32>, ModelError> {
         let width = self.integer("hidden_size")?;
         let heads = self.integer("num_attention_heads")?;
-        let length = width
+        Ok(width
             .zip(heads)
-            .and_then(|(width, heads)| width.checked_div(heads));
-        length.ok_or_else(|| bad("head_dim", "a positive integer", &"missing"))
+            .and_then(|(width, heads)| width.checked_div(heads)))
     }
 
     /// Adds the entries that describe the model, in the reference's order. `file_type` is the value of
@@ -323,10 +246,26 @@ impl Config {
         metadata: &mut Metadata,
     ) -> Result<(), ModelError> {
         fact::check(self)?;
-        for rule in SHARED.iter().chain(self.architecture.metadata) {
+        for rule in self.rules() {
             self.apply(rule, file_type, metadata)?;
         }
         Ok(())
+    }
+
+    /// Adds the entries that belong to computed tensors alone; the reference writes them first.
+    ///
+    /// # Errors
+    /// As [`Config::write_metadata`].
+    pub fn write_tensor_metadata(&self, metadata: &mut Metadata) -> Result<(), ModelError> {
+        for rule in self.architecture.tensor_metadata {
+            self.apply(rule, 0, metadata)?;
+        }
+        Ok(())
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &'static Rule> {
+        let own = self.architecture.metadata.iter().copied().flatten();
+        self.architecture.tensor_metadata.iter().chain(own)
     }
 
     /// What the metadata does not say though the configuration does, a sentence each.
@@ -371,17 +310,6 @@ impl Config {
         }
         Ok(())
     }
-}
-
-fn causality(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
-    let key = "is_causal";
-    match config.values.get(key) {
-        None | Some(Value::Bool(true)) => {}
-        Some(Value::Bool(false)) => entries.set("attention.causal", false),
-        // The authors' code would let tokens see later ones.
-        Some(other) => return Err(bad(key, "true or false", &kind(other))),
-    }
-    Ok(())
 }
 
 fn integer(key: &str, value: &Value) -> Result<u32, ModelError> {

@@ -67,7 +67,7 @@ pub(super) fn drop_empty(values: &mut Map<String, Value>) {
 }
 
 /// A value, if it is there and not `null`.
-fn value<'a>(values: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+pub(super) fn value<'a>(values: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     values.get(key).filter(|value| !value.is_null())
 }
 
@@ -137,7 +137,16 @@ fn theta(rope: &Map<String, Value>) -> Result<Option<f64>, ModelError> {
     }
 }
 
-pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
+/// `rope.freq_base`, by itself.
+pub(crate) fn base(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
+    if let Some(theta) = theta(config.rope())? {
+        entries.set("rope.freq_base", theta as f32);
+    }
+    Ok(())
+}
+
+/// The kind of scaling with its numbers, and the bases.
+pub(crate) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
     let rope = config.rope();
     let factor = number(rope, "factor")?;
     let has_divisors = config.architecture.has(Slot::RopeFreqs);
@@ -169,9 +178,7 @@ pub(super) fn entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), 
             return Err(config.unsupported(key, &other, "default"));
         }
     }
-    if let Some(theta) = theta(rope)? {
-        entries.set("rope.freq_base", theta as f32);
-    }
+    base(config, entries)?;
     if let Some(theta) = theta(&config.rope.windowed)? {
         entries.set("rope.freq_base_swa", theta as f32);
     }
@@ -192,7 +199,7 @@ pub(super) fn warning(config: &Config) -> Option<String> {
 }
 
 /// The kind of scaling; `default` where nothing is said.
-fn rope_type(rope: &Map<String, Value>) -> Result<&str, ModelError> {
+pub(crate) fn rope_type(rope: &Map<String, Value>) -> Result<&str, ModelError> {
     match rope.get("rope_type") {
         None => Ok("default"),
         Some(Value::String(kind)) => Ok(kind),
@@ -246,5 +253,30 @@ pub(crate) fn rotary_dimensions(
     entries: &mut Entries<'_>,
 ) -> Result<(), ModelError> {
     entries.set("rope.dimension_count", config.head_length()?);
+    Ok(())
+}
+
+/// `rope.dimension_count`: a share of the width of the stream per head.
+pub(crate) fn partial_dimensions(
+    config: &Config,
+    entries: &mut Entries<'_>,
+) -> Result<(), ModelError> {
+    let key = "partial_rotary_factor";
+    let share = match number(config.rope(), key)? {
+        Some(share) => share,
+        None => match config.get(key) {
+            Some(share) => super::number(key, share)?,
+            None => 1.0,
+        },
+    };
+    let width = config.integer("hidden_size")?.unwrap_or(0);
+    // What is no number of dimensions is refused as such by the loader.
+    let rotated = (share * f64::from(width)) as u32;
+    let n_heads = config.integer("num_attention_heads")?.unwrap_or(0);
+    let per_head = rotated.checked_div(n_heads);
+    entries.set(
+        "rope.dimension_count",
+        per_head.ok_or_else(|| bad("num_attention_heads", "a positive integer", &n_heads))?,
+    );
     Ok(())
 }

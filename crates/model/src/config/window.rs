@@ -6,13 +6,30 @@ use crate::hyperparameters::MAX_LAYERS;
 use gristmill_gguf::Value as Entry;
 use serde_json::Value;
 
-/// Whether each layer is windowed: as `layer_types` says, or all but each `pattern`-th, which is `default` where nothing
-/// is said.
+/// The window, and which layers have it where that is not what a loader assumes.
+pub(crate) fn window_entries(config: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {
+    let Some(choice) = config.architecture.choices.window else {
+        return Ok(());
+    };
+    let windowed = windowed_layers(config)?;
+    // Without a window of their own some loaders assume one.
+    if choice.length.is_none() && !windowed.contains(&true) {
+        return Ok(());
+    }
+    if let Some(window) = config.integer("sliding_window")? {
+        entries.set("attention.sliding_window", window);
+        window_pattern(&windowed, choice.pattern, entries);
+    }
+    Ok(())
+}
+
+/// Whether each layer is windowed: as `layer_types` says, or all but each `pattern`-th, which is the architecture's where
+/// nothing is said.
 ///
 /// # Errors
 /// A list of another length than the model has layers, a kind of layer that is neither, more layers than a model may
 /// have.
-pub(crate) fn windowed_layers(config: &Config, default: usize) -> Result<Vec<bool>, ModelError> {
+pub(crate) fn windowed_layers(config: &Config) -> Result<Vec<bool>, ModelError> {
     let n_layers = config.integer("num_hidden_layers")?.unwrap_or(0) as usize;
     if n_layers > MAX_LAYERS {
         return Err(bad("num_hidden_layers", "at most 512", &n_layers));
@@ -40,13 +57,16 @@ pub(crate) fn windowed_layers(config: &Config, default: usize) -> Result<Vec<boo
             0 => return Err(bad(key, "a positive integer", &Value::from(0))),
             pattern => pattern as usize,
         },
-        None => default,
+        None => {
+            let choice = config.architecture.choices.window;
+            choice.map_or(1, |choice| choice.pattern)
+        }
     };
     Ok(by_pattern(n_layers, pattern))
 }
 
 /// Says which layers are windowed, unless a loader assumes it anyway: `default` is the pattern that it assumes.
-pub(crate) fn window_pattern(windowed: &[bool], default: usize, entries: &mut Entries<'_>) {
+fn window_pattern(windowed: &[bool], default: usize, entries: &mut Entries<'_>) {
     let n_layers = windowed.len();
     let is = |pattern: &usize| by_pattern(n_layers, *pattern) == windowed;
     if is(&default) {

@@ -247,6 +247,65 @@ impl Keys<'_> {
         Ok(n_rot)
     }
 
+    /// A factor that the metadata may state; 0 stands for none, as in the reference.
+    pub fn multiplier(&self, suffix: &str, architecture: &Architecture) -> Result<f32, ModelError> {
+        if !architecture.choices.multipliers {
+            return Ok(1.0);
+        }
+        let factor = self.float(suffix, 0.0..=f32::MAX)?;
+        let factor = factor.filter(|&factor| factor > 0.0).unwrap_or(1.0);
+        match (1.0 / factor).is_finite() {
+            true => Ok(factor),
+            false => Err(self.refused(suffix, factor, "too small to divide by")),
+        }
+    }
+
+    /// A cap of scores or logits; 0 stands for none.
+    pub fn softcap(&self, suffix: &str, default: Option<f32>) -> Result<Option<f32>, ModelError> {
+        let cap = self.float(suffix, 0.0..=f32::MAX)?.or(default);
+        Ok(cap.filter(|&cap| cap > 0.0))
+    }
+
+    /// The window, where the architecture has one.
+    pub fn window(&self, architecture: &Architecture) -> Result<Option<usize>, ModelError> {
+        let Some(choice) = architecture.choices.window else {
+            return Ok(None);
+        };
+        let window = self.optional("attention.sliding_window", u32::MAX as usize)?;
+        Ok(window.or(choice.length).filter(|&window| window > 0))
+    }
+
+    /// Whether queries and keys are rotated.
+    pub fn rotates(&self, architecture: &Architecture) -> Result<bool, ModelError> {
+        if !architecture.choices.rotation_can_be_off {
+            return Ok(true);
+        }
+        let key = self.key("rope.scaling.finetuned");
+        Ok(self.metadata.bool_or(&key, true)?)
+    }
+
+    /// The rotation of windowed layers, from that of others.
+    pub fn window_rope(
+        &self,
+        rope: &RopeParameters,
+        architecture: &Architecture,
+    ) -> Result<RopeParameters, ModelError> {
+        let Some(choice) = architecture.choices.window else {
+            return Ok(*rope);
+        };
+        let stated = self.float("rope.freq_base_swa", 1.0..=f32::MAX)?;
+        let freq_base = stated.or(choice.freq_base).unwrap_or(rope.freq_base);
+        Ok(match choice.stretched {
+            true => RopeParameters { freq_base, ..*rope },
+            false => RopeParameters {
+                freq_base,
+                scaling: RopeScaling::None,
+                attention_factor: 1.0,
+                ..*rope
+            },
+        })
+    }
+
     pub fn rope(&self) -> Result<RopeParameters, ModelError> {
         let (suffix, factor) = match self.float("rope.scaling.factor", 0.0..=f32::MAX)? {
             Some(factor) => ("rope.scaling.factor", Some(factor)),
@@ -263,21 +322,24 @@ impl Keys<'_> {
         let suffix = "rope.scaling.type";
         let scaling = match self.metadata.str(&self.key(suffix))?.unwrap_or("linear") {
             "none" => RopeScaling::None,
-            "linear" if factor == 1.0 => RopeScaling::None,
-            "linear" => RopeScaling::Linear { factor },
+            "linear" | "longrope" if factor == 1.0 => RopeScaling::None,
+            "linear" | "longrope" => RopeScaling::Linear { factor },
             "yarn" => self.yarn(factor)?,
             other => {
                 return Err(self.refused(
                     suffix,
                     format!("`{other}`"),
-                    "must be none, linear or yarn",
+                    "must be none, linear, yarn or longrope",
                 ));
             }
         };
+        let context = self.required("context_length", u32::MAX as usize)?;
+        let original = self.optional("rope.scaling.original_context_length", u32::MAX as usize)?;
         Ok(RopeParameters {
             freq_base: self
                 .float("rope.freq_base", 1.0..=f32::MAX)?
                 .unwrap_or(10000.0),
+            original_context: original.filter(|&length| length > 0).unwrap_or(context),
             scaling,
             attention_factor: self
                 .float("rope.scaling.attn_factor", 0.0..=f32::MAX)?
@@ -286,11 +348,8 @@ impl Keys<'_> {
     }
 
     fn yarn(&self, factor: f32) -> Result<RopeScaling, ModelError> {
-        let context = self.required("context_length", u32::MAX as usize)?;
-        let original = self.optional("rope.scaling.original_context_length", u32::MAX as usize)?;
         Ok(RopeScaling::Yarn {
             factor,
-            original_context: original.filter(|&length| length > 0).unwrap_or(context),
             extrapolation_factor: self
                 .float("rope.scaling.yarn_ext_factor", 0.0..=f32::MAX)?
                 .unwrap_or(1.0),

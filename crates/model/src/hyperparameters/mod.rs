@@ -38,12 +38,20 @@ pub struct Hyperparameters {
     pub attention_scale: f32,
     /// Factor on the token embeddings; 1 leaves them.
     pub embedding_scale: f32,
+    /// Factor on what attention and the feed-forward part add to the residual stream; 1 leaves it.
+    pub residual_scale: f32,
+    /// Factor on the logits; 1 leaves them.
+    pub logit_scale: f32,
+    /// Scores of attention become `cap * tanh(score / cap)`.
+    pub attention_softcap: Option<f32>,
     /// Logits become `cap * tanh(logits / cap)`.
     pub final_softcap: Option<f32>,
     /// Whether a token sees no later one.
     pub causal: bool,
     /// Positions a windowed layer looks back to, itself included.
     pub window: Option<usize>,
+    /// Whether queries and keys are rotated.
+    pub rotates: bool,
     /// Rotation in layers with full attention.
     pub rope: RopeParameters,
     /// Rotation in windowed layers.
@@ -74,6 +82,8 @@ pub struct RopeParameters {
     pub scaling: RopeScaling,
     /// Factor on sine and cosine, `rope.scaling.attn_factor`.
     pub attention_factor: f32,
+    /// Context length before it was stretched; that of the training where none is stated.
+    pub original_context: usize,
 }
 
 /// How positions are stretched.
@@ -90,8 +100,6 @@ pub enum RopeScaling {
     Yarn {
         /// The divisor of low frequencies.
         factor: f32,
-        /// Context length before the stretch.
-        original_context: usize,
         /// Weight of the extrapolated angles.
         extrapolation_factor: f32,
         /// Rotations within the original context above which frequencies are kept.
@@ -118,12 +126,7 @@ impl Hyperparameters {
         keys.without_experts()?;
         let n_layers = keys.required("block_count", MAX_LAYERS)?;
         let n_embd = keys.required("embedding_length", MAX_WIDTH)?;
-        let window = match architecture.choices.window {
-            Some(_) => keys
-                .optional("attention.sliding_window", u32::MAX as usize)?
-                .filter(|&window| window > 0),
-            None => None,
-        };
+        let window = keys.window(architecture)?;
         let layers = keys.layers(n_layers, window.is_some(), architecture)?;
         let n_head = layers[0].n_head;
         let (key_length, value_length) = keys.head_lengths(n_embd, n_head)?;
@@ -152,24 +155,24 @@ impl Hyperparameters {
             embedding_scale: if architecture.choices.scaled_embeddings {
                 (n_embd as f32).sqrt()
             } else {
-                1.0
+                keys.multiplier("embedding_scale", architecture)?
             },
-            final_softcap: keys
-                .float("final_logit_softcapping", 0.0..=f32::MAX)?
-                .filter(|&cap| cap > 0.0),
+            residual_scale: keys.multiplier("residual_scale", architecture)?,
+            // The reference divides by it.
+            logit_scale: 1.0 / keys.multiplier("logit_scale", architecture)?,
+            attention_softcap: match architecture.choices.attention_softcap {
+                Some(default) => keys.softcap("attn_logit_softcapping", Some(default))?,
+                None => None,
+            },
+            final_softcap: keys.softcap(
+                "final_logit_softcapping",
+                architecture.choices.final_softcap,
+            )?,
             causal: keys.causal()?,
             window,
+            rotates: keys.rotates(architecture)?,
             rope,
-            window_rope: match architecture.choices.window {
-                Some(choice) => RopeParameters {
-                    freq_base: keys
-                        .float("rope.freq_base_swa", 1.0..=f32::MAX)?
-                        .unwrap_or(choice.freq_base),
-                    scaling: RopeScaling::None,
-                    attention_factor: 1.0,
-                },
-                None => rope,
-            },
+            window_rope: keys.window_rope(&rope, architecture)?,
             layers,
         })
     }
