@@ -46,7 +46,7 @@ fn a_value_outside_its_range_is_refused_with_flag_and_range() {
             "gristmill run -m no.gguf -b 0",
             "gristmill run -m no.gguf -ub -1",
             "gristmill run -m no.gguf -t 100000",
-            "gristmill run -m no.gguf -ctk q4_0",
+            "gristmill run -m no.gguf -ctk q6_K",
             "gristmill run -m no.gguf --chat-template-kwargs yes",
             "gristmill logits no.gguf --output o.npy --tokens 1,,2",
             "gristmill logits no.gguf --output o.npy --tokens 1 -t 513",
@@ -80,7 +80,8 @@ fn a_value_outside_its_range_is_refused_with_flag_and_range() {
     invalid value '0' for '--batch-size <N>': it must be a whole number from 1 to 2147483647
     invalid value '-1' for '--ubatch-size <N>': it must be a whole number from 0 to 2147483647
     invalid value '100000' for '--threads <N>': it must be a whole number up to 512; 0 or less takes one thread per processor
-    invalid value 'q4_0' for '--cache-type-k <TYPE>': f16 and f32 are supported
+    invalid value 'q6_K' for '--cache-type-k <TYPE>'
+      [possible values: bf16, f16, f32, iq4_nl, q4_0, q4_1, q5_0, q5_1, q8_0]
     invalid value 'yes' for '--chat-template-kwargs <JSON>': it must be a JSON object, such as {"enable_thinking": false} (expected value at line 1 column 1)
     invalid value '1,,2' for '--tokens <ID,…>': it must be token ids separated by commas, as in 1,15043,29892
     invalid value '513' for '--threads <N>': it must be a whole number up to 512; 0 or less takes one thread per processor

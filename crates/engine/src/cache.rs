@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gristmill_compute::{Backend, KvLayer, Shape, Tensor};
+use gristmill_quant::TensorType;
 
 use crate::error::EngineError;
 
@@ -77,13 +78,13 @@ pub struct LayerShape {
     pub n_head_kv: usize,
 }
 
-/// Element types of a cache: F16 or F32 each.
+/// Element types of a cache, each one of [`TensorType::for_cache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheTypes {
     /// Of the keys.
-    pub k: gristmill_quant::TensorType,
+    pub k: TensorType,
     /// Of the values.
-    pub v: gristmill_quant::TensorType,
+    pub v: TensorType,
 }
 
 impl CacheTypes {
@@ -98,12 +99,41 @@ impl CacheTypes {
         v: gristmill_quant::F32,
     };
 
-    /// Bytes that one position takes in all layers.
+    /// Whether layers can have a cache of these types.
+    ///
+    /// Errors: [`EngineError::CacheType`], [`EngineError::CacheHeads`].
+    pub fn check(&self, layers: &[LayerShape]) -> Result<(), EngineError> {
+        for (what, ty) in [("keys", self.k), ("values", self.v)] {
+            if !ty.policy().for_cache {
+                return Err(EngineError::CacheType { ty: ty.name() });
+            }
+            let dim = |layer: &LayerShape| match what {
+                "keys" => layer.key_dim,
+                _ => layer.value_dim,
+            };
+            let mut dims = layers.iter().map(dim);
+            if let Some(head_dim) = dims.find(|dim| !dim.is_multiple_of(ty.block_len())) {
+                return Err(EngineError::CacheHeads {
+                    what,
+                    ty: ty.name(),
+                    head_dim,
+                    block_len: ty.block_len(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that one position takes in all layers, which [`CacheTypes::check`] has let pass.
     pub fn bytes_per_position(&self, layers: &[LayerShape]) -> u64 {
+        let head_bytes =
+            |ty: TensorType, dim: usize| dim.div_ceil(ty.block_len()) * ty.block_bytes();
         let layer_bytes = |layer: &LayerShape| {
-            let k = layer.key_dim as u64 * self.k.block_bytes() as u64;
-            let v = layer.value_dim as u64 * self.v.block_bytes() as u64;
-            layer.n_head_kv as u64 * (k + v)
+            let (k, v) = (
+                head_bytes(self.k, layer.key_dim),
+                head_bytes(self.v, layer.value_dim),
+            );
+            layer.n_head_kv as u64 * (k + v) as u64
         };
         layers.iter().map(layer_bytes).sum()
     }
@@ -112,13 +142,14 @@ impl CacheTypes {
 impl PagedCache {
     /// Reserves `n_pages` pages of every layer on a backend, which is device 0 of the graphs.
     ///
-    /// Errors: a type that is neither F16 nor F32; not enough memory.
+    /// Errors: those of [`CacheTypes::check`]; not enough memory.
     pub fn new(
         backend: Arc<dyn Backend>,
         shapes: &[LayerShape],
         types: CacheTypes,
         n_pages: usize,
     ) -> Result<Self, EngineError> {
+        types.check(shapes)?;
         let mut cache = PagedCache {
             backend,
             layers: Vec::with_capacity(shapes.len()),
@@ -141,14 +172,7 @@ impl PagedCache {
         Ok(cache)
     }
 
-    fn allocate(
-        &self,
-        ty: gristmill_quant::TensorType,
-        dims: [usize; 4],
-    ) -> Result<Tensor, EngineError> {
-        if ty != gristmill_quant::F16 && ty != gristmill_quant::F32 {
-            return Err(EngineError::CacheType { ty: ty.name() });
-        }
+    fn allocate(&self, ty: TensorType, dims: [usize; 4]) -> Result<Tensor, EngineError> {
         let shape = Shape::new(&dims)?;
         let mut tensor = Tensor {
             device: 0,

@@ -106,6 +106,20 @@ pub enum EngineError {
         /// Name of the type.
         ty: &'static str,
     },
+    /// Heads that no whole blocks of the cache's type hold.
+    #[error(
+        "the KV cache cannot have the type {ty} for {what}: heads of {head_dim} elements are no whole number of its blocks of {block_len}"
+    )]
+    CacheHeads {
+        /// `keys` or `values`.
+        what: &'static str,
+        /// Name of the type.
+        ty: &'static str,
+        /// Elements of a head.
+        head_dim: usize,
+        /// Elements of a block.
+        block_len: usize,
+    },
     /// A context length of zero, or more positions than can be numbered or than the model has embeddings of.
     #[error("a context of {n_ctx} tokens is not possible: it must have from 1 to {max}")]
     ContextLength {
@@ -299,7 +313,11 @@ impl EngineError {
                 "change the messages, or give another template with --chat-template or --chat-template-file".into(),
             ),
             EngineError::EmptyPrompt => Some("give a text with at least one token".into()),
-            EngineError::CacheType { .. } => Some("f16 and f32 are supported".into()),
+            EngineError::CacheType { .. } => Some(format!("give one of {}", cache_types(1 << 10))),
+            EngineError::CacheHeads { what, head_dim, .. } => {
+                let flag = if *what == "keys" { "-ctk" } else { "-ctv" };
+                Some(format!("give one of {} with {flag}", cache_types(*head_dim)))
+            }
             EngineError::Limit { .. } => {
                 Some("give a number, -1 for no limit, or -2 to fill the context".into())
             }
@@ -323,4 +341,14 @@ impl EngineError {
             EngineError::Kernel(_) | EngineError::Compute(_) => None,
         }
     }
+}
+
+/// The types that a cache with heads of `head_dim` elements may have.
+fn cache_types(head_dim: usize) -> String {
+    let types = gristmill_quant::TensorType::for_cache();
+    let names: Vec<&str> = types
+        .filter(|ty| head_dim.is_multiple_of(ty.block_len()))
+        .map(|ty| ty.name())
+        .collect();
+    names.join(", ")
 }

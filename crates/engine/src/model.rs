@@ -202,8 +202,9 @@ impl Model {
 
     /// The context length that these options give.
     ///
-    /// Errors: zero positions, or more than can be numbered or than the model has embeddings of.
+    /// Errors: those of [`CacheTypes::check`]; zero positions, or more than can be numbered or than the model has embeddings of.
     pub fn context_length(&self, options: &LoadOptions) -> Result<usize, EngineError> {
+        options.cache.check(&self.layer_shapes())?;
         let n_ctx = match options.n_ctx {
             Some(n_ctx) => n_ctx,
             None => {

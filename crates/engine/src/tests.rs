@@ -94,19 +94,61 @@ fn one_by_one_equals_batched_bit_for_bit() {
                 continue;
             }
             let model = load(&path);
-            let mut ids = checkpoint.token_ids.clone();
-            ids.extend_from_within(..); // more than one page
-            let n = ids.len();
-            let batched = logits(&model, &ids, &options(cache, n, n));
-            for n_ubatch in [1, 7, 64] {
-                let parts = logits(&model, &ids, &options(cache, n, n_ubatch));
-                assert!(
-                    batched == parts,
-                    "{name} {file}: parts of {n_ubatch} differ"
-                );
-            }
+            assert_batches_change_nothing(&model, &checkpoint.token_ids, cache, name);
         }
     }
+}
+
+fn assert_batches_change_nothing(model: &Arc<Model>, ids: &[u32], cache: CacheTypes, name: &str) {
+    let ids = [ids, ids].concat(); // more than one page
+    let n = ids.len();
+    let batched = logits(model, &ids, &options(cache, n, n));
+    for n_ubatch in [1, 7, 64] {
+        let parts = logits(model, &ids, &options(cache, n, n_ubatch));
+        assert!(
+            batched == parts,
+            "{name} {cache:?}: parts of {n_ubatch} differ"
+        );
+    }
+}
+
+#[test]
+fn every_type_of_cache_gives_the_same_bits_in_any_batches() {
+    let Some(checkpoints) = checkpoints() else {
+        return;
+    };
+    let (mut n_compared, mut n_refused) = (0, 0);
+    for checkpoint in checkpoints {
+        let model = load(&checkpoint.converted("f32"));
+        let ids = &checkpoint.token_ids[..40];
+        for ty in gristmill_quant::TensorType::for_cache() {
+            let cache = CacheTypes {
+                k: ty,
+                ..CacheTypes::F16
+            };
+            let heads = model.layer_shapes()[0].key_dim;
+            if !heads.is_multiple_of(ty.block_len()) {
+                let error = Context::new(model.clone(), &options(cache, 64, 64)).err();
+                let error = error.expect("heads that do not fill blocks are refused");
+                assert!(matches!(
+                    error,
+                    EngineError::CacheHeads { what: "keys", .. }
+                ));
+                assert_eq!(
+                    error.hint().unwrap(),
+                    "give one of bf16, f16, f32 with -ctk"
+                );
+                n_refused += 1;
+                continue;
+            }
+            assert_batches_change_nothing(&model, ids, cache, &checkpoint.name);
+            let cache = CacheTypes { k: ty, v: ty };
+            assert_batches_change_nothing(&model, ids, cache, &checkpoint.name);
+            n_compared += 1;
+        }
+    }
+    println!("{n_refused} refused");
+    compared(n_compared, "types of caches");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gristmill_quant::{F16, F32, TensorType};
+use gristmill_quant::TensorType;
 
 use crate::error::check_length;
 use crate::split::{SendPtr, for_each_chunk};
@@ -32,6 +32,16 @@ pub struct AttentionShape {
     pub causal: bool,
 }
 
+impl AttentionShape {
+    /// The first position that a query sees. Positions were checked not to be negative.
+    fn start(&self, position: i32, end: usize) -> usize {
+        let start = self
+            .window
+            .map_or(0, |window| (position as usize + 1).saturating_sub(window));
+        start.min(end)
+    }
+}
+
 /// The queries of a batch and where their past lies.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionBatch<'a> {
@@ -50,10 +60,17 @@ pub struct AttentionBatch<'a> {
 /// The cache of one layer's keys or values: [head_dim, page_len, n_head_kv, n_pages].
 #[derive(Clone, Copy, Debug)]
 pub struct CacheView<'a> {
-    /// F16 or F32, little-endian.
+    /// A type that a cache may have, which `key_dim` or `value_dim` elements fill whole blocks of.
     pub ty: TensorType,
     /// The elements.
     pub bytes: &'a [u8],
+}
+
+impl CacheView<'_> {
+    /// Bytes of a head of so many elements, which are whole blocks.
+    pub(crate) fn row_bytes(&self, dim: usize) -> usize {
+        dim / self.ty.block_len() * self.ty.block_bytes()
+    }
 }
 
 /// Attention kernels of one instruction set.
@@ -85,6 +102,7 @@ pub(crate) struct QueryBlock<'a> {
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// For the kernel.
+    pub decoded: Vec<f32>,
     pub keys: Vec<f32>,
     pub values: Vec<f32>,
     pub scores: Vec<f32>,
@@ -150,13 +168,8 @@ impl<'a> QueryBlock<'a> {
 
     /// The first position that a token sees.
     fn start(&self, token: usize) -> usize {
-        // Positions were checked not to be negative.
-        let position = self.batch.positions[token] as usize;
-        let start = self
-            .shape
-            .window
-            .map_or(0, |window| (position + 1).saturating_sub(window));
-        start.min(self.ends[token])
+        self.shape
+            .start(self.batch.positions[token], self.ends[token])
     }
 
     /// The pages that some token sees.
@@ -192,7 +205,7 @@ impl<'a> QueryBlock<'a> {
         // Sequence and page numbers were checked.
         let sequence = self.batch.sequences[self.tokens.start] as usize;
         let page = self.batch.page_table[sequence * self.batch.max_pages + page_index] as usize;
-        let bytes = dim * shape.page_len * cache.ty.block_bytes();
+        let bytes = cache.row_bytes(dim) * shape.page_len;
         &cache.bytes[(page * shape.n_head_kv + self.head_kv) * bytes..][..bytes]
     }
 }
@@ -203,8 +216,8 @@ impl<'a> QueryBlock<'a> {
 /// batch nor on which pages it was given. A query that sees no position gives zeros.
 ///
 /// # Errors
-/// `Length` for a buffer that does not have the length its shape gives, `UnsupportedType` for a cache that is neither F16
-/// nor F32, `Index` for a position, sequence or page number outside its range.
+/// `Length` for a buffer that does not have the length its shape gives, `UnsupportedType` for a type that no cache may have,
+/// `RowLength` for heads that are no whole blocks of it, `Index` for a position, sequence or page number outside its range.
 pub fn attention(
     pool: &Pool,
     shape: &AttentionShape,
@@ -319,10 +332,13 @@ fn whole_block(kernels: &AttentionKernels, block: &QueryBlock<'_>, out: &Output)
 struct Pages {
     /// Block and page of it.
     items: Vec<(usize, usize)>,
-    /// What each item gave.
+    /// What each item of a round gave.
     partials: Vec<Partial>,
     running: Partial,
 }
+
+/// Floats of the results that wait to be joined: a long past is gone through in rounds, so that memory does not grow with it.
+const WAITING_FLOATS_MAX: usize = 1 << 20;
 
 /// As [`whole_block`] with the same operations on the same numbers, but the pages of a block go to all threads.
 fn page_by_page(kernels: &AttentionKernels, pool: &Pool, blocks: &[QueryBlock<'_>], out: &Output) {
@@ -333,30 +349,54 @@ fn page_by_page(kernels: &AttentionKernels, pool: &Pool, blocks: &[QueryBlock<'_
             running,
         } = pages;
         items.clear();
+        let (mut n_floats, dim) = (1, out.value_dim);
         for (index, block) in blocks.iter().enumerate() {
             items.extend(block.pages().map(|page_index| (index, page_index)));
-        }
-        let n_partials = items.len().max(partials.len());
-        partials.resize_with(n_partials, Partial::default);
-        let partials = &mut partials[..items.len()];
-        for_each_chunk(pool, partials, 1, |item, partial| {
-            let (block, page_index) = (&blocks[items[item].0], items[item].1);
-            SCRATCH.with_borrow_mut(|scratch| {
-                std::mem::swap(&mut scratch.partial, &mut partial[0]);
-                let (n_queries, dim) = (block.n_queries(), block.shape.value_dim);
-                scratch.partial.reset(n_queries, dim);
-                (kernels.page)(block, page_index, scratch);
-                std::mem::swap(&mut scratch.partial, &mut partial[0]);
-            });
-        });
-        let mut results = items.iter().zip(partials.iter()).peekable();
-        for (index, block) in blocks.iter().enumerate() {
-            running.reset(block.n_queries(), block.shape.value_dim);
-            while let Some((_, partial)) = results.next_if(|(item, _)| item.0 == index) {
-                add_page(kernels, running, partial, block.shape.value_dim);
+            n_floats = n_floats.max(block.n_queries() * (dim + 2));
+            if block.pages().is_empty() {
+                running.reset(block.n_queries(), dim);
+                out.write(block, running);
             }
-            out.write(block, running);
         }
+        let n_round = (WAITING_FLOATS_MAX / n_floats).max(pool.n_threads() * BLOCKS_PER_THREAD);
+        let all = items.as_slice();
+        for (round, items) in all.chunks(n_round).enumerate() {
+            if partials.len() < items.len() {
+                partials.resize_with(items.len(), Partial::default);
+            }
+            attend_pages(kernels, pool, blocks, items, partials);
+            for (place, (&(index, _), partial)) in items.iter().zip(partials.iter()).enumerate() {
+                let (block, at) = (&blocks[index], round * n_round + place);
+                let is = |other: Option<&(usize, usize)>| other.is_some_and(|item| item.0 == index);
+                if !is(at.checked_sub(1).and_then(|before| all.get(before))) {
+                    running.reset(block.n_queries(), dim);
+                }
+                add_page(kernels, running, partial, dim);
+                if !is(all.get(at + 1)) {
+                    out.write(block, running);
+                }
+            }
+        }
+    });
+}
+
+/// Attends to a page each.
+fn attend_pages(
+    kernels: &AttentionKernels,
+    pool: &Pool,
+    blocks: &[QueryBlock<'_>],
+    items: &[(usize, usize)],
+    partials: &mut [Partial],
+) {
+    for_each_chunk(pool, &mut partials[..items.len()], 1, |item, partial| {
+        let (block, page_index) = (&blocks[items[item].0], items[item].1);
+        SCRATCH.with_borrow_mut(|scratch| {
+            std::mem::swap(&mut scratch.partial, &mut partial[0]);
+            let (n_queries, dim) = (block.n_queries(), block.shape.value_dim);
+            scratch.partial.reset(n_queries, dim);
+            (kernels.page)(block, page_index, scratch);
+            std::mem::swap(&mut scratch.partial, &mut partial[0]);
+        });
     });
 }
 
@@ -413,10 +453,11 @@ fn check_cache(
     dim: usize,
     cache: CacheView<'_>,
 ) -> Result<usize, KernelError> {
-    if cache.ty != F16 && cache.ty != F32 {
+    if !cache.ty.policy().for_cache {
         return Err(KernelError::UnsupportedType { ty: cache.ty });
     }
-    let page = [dim, shape.page_len, shape.n_head_kv, cache.ty.block_bytes()]
+    cache.ty.row_bytes(dim as u64)?;
+    let page = [cache.row_bytes(dim), shape.page_len, shape.n_head_kv]
         .into_iter()
         .fold(1, usize::saturating_mul);
     let n_pages = cache.bytes.len().checked_div(page).unwrap_or(0);
@@ -468,12 +509,15 @@ fn check_pages(
     ends: &[usize],
     n_pages: usize,
 ) -> Result<(), KernelError> {
-    // Tokens of one sequence share pages: only the farthest seen so far needs a look.
-    let mut checked = vec![0; batch.page_table.len() / batch.max_pages.max(1)];
+    // Tokens of one sequence share pages: only those before and behind what was seen so far need a look.
+    let mut checked = vec![0..0; batch.page_table.len() / batch.max_pages.max(1)];
     for (token, &end) in ends.iter().enumerate() {
         let sequence = batch.sequences[token] as usize;
-        let pages = end.div_ceil(shape.page_len);
-        for page_index in checked[sequence]..pages {
+        // Pages before a window may be anything: they may be gone.
+        let start = shape.start(batch.positions[token], end) / shape.page_len;
+        let pages = start..end.div_ceil(shape.page_len);
+        let known = checked[sequence].clone();
+        for page_index in pages.clone().filter(|page| !known.contains(page)) {
             let page = batch.page_table[sequence * batch.max_pages + page_index];
             if usize::try_from(page).map_or(true, |page| page >= n_pages) {
                 return Err(KernelError::Index {
@@ -483,7 +527,10 @@ fn check_pages(
                 });
             }
         }
-        checked[sequence] = pages.max(checked[sequence]);
+        checked[sequence] = match known.is_empty() {
+            true => pages,
+            false => known.start.min(pages.start)..known.end.max(pages.end),
+        };
     }
     Ok(())
 }

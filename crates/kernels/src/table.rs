@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use gristmill_quant::TensorType;
-use gristmill_quant::encoding::EncodeRows;
+use gristmill_quant::encoding::{DecodeRows, EncodeRows};
+use gristmill_quant::{QuantError, TensorType};
 
 use crate::activations::{ActivationGroup, Activations};
 use crate::attention::AttentionKernels;
@@ -34,6 +34,9 @@ pub(crate) struct TypeKernels {
     /// Encodes whole rows: `(x, row_len, importance of one row, out)`, of lengths that were checked. The bytes are those of
     /// the plain encoder, which does the work where there is none.
     pub encode: Option<EncodeRows>,
+    /// Decodes whole blocks: `(blocks, out)`, of lengths that were checked. The values are those of the plain decoder, which
+    /// does the work where there is none.
+    pub decode: Option<DecodeRows>,
 }
 
 impl TypeKernels {
@@ -42,12 +45,30 @@ impl TypeKernels {
         self.encode = Some(encode);
         self
     }
+
+    /// With a decoder.
+    pub const fn with_decoder(mut self, decode: DecodeRows) -> Self {
+        self.decode = Some(decode);
+        self
+    }
 }
 
 impl Kernels {
     /// The kernels of a type.
     pub fn of(&self, ty: TensorType) -> Option<&'static TypeKernels> {
         self.types.iter().find(|kernels| kernels.ty == ty)
+    }
+
+    /// Decodes whole blocks.
+    pub fn decode(&self, ty: TensorType, bytes: &[u8], out: &mut [f32]) -> Result<(), QuantError> {
+        match self.of(ty).and_then(|kernels| kernels.decode) {
+            Some(decode) => {
+                ty.check_decode(bytes, out)?;
+                decode(bytes, out);
+                Ok(())
+            }
+            None => ty.decode(bytes, out),
+        }
     }
 }
 

@@ -184,7 +184,7 @@ pub fn decode_row(ty: TensorType, bytes: &[u8], out: &mut [f32]) -> Result<(), K
         f16_to_f32(bytes, out);
         return Ok(());
     }
-    Ok(ty.decode(bytes, out)?)
+    Ok(kernels().decode(ty, bytes, out)?)
 }
 
 /// Encodes rows of `row_len` elements, with the same bytes as [`TensorType::encode`].

@@ -39,7 +39,7 @@ pub(crate) trait Dot: Block {
 
 /// The functions of one type. Lengths have been checked by the caller ([`crate::TensorType`]).
 pub(crate) struct Codec {
-    pub decode: fn(&[u8], &mut [f32]),
+    pub decode: DecodeRows,
     pub encode: Option<EncodeRows>,
     /// Whether `encode` can do nothing without an importance matrix.
     pub needs_importance: bool,
@@ -52,6 +52,9 @@ pub(crate) struct Codec {
 
 /// `(weights, activations)`.
 pub(crate) type DotRows = fn(&[u8], &[u8]) -> f32;
+
+/// `(blocks, out)`.
+pub type DecodeRows = fn(&[u8], &mut [f32]);
 
 /// `(x, row_len, importance of one row, out)`.
 pub type EncodeRows = fn(&[f32], usize, Option<&[f32]>, &mut [u8]);
@@ -87,7 +90,12 @@ impl Codec {
     }
 }
 
-fn decode_blocks<B: Block>(bytes: &[u8], out: &mut [f32]) {
+/// Decodes blocks one after the other: what a kernel compiles for its own instruction set. The values are the same for each.
+///
+/// # Panics
+/// Unless `bytes` holds whole blocks.
+#[inline(always)]
+pub fn decode_blocks<B: Block>(bytes: &[u8], out: &mut [f32]) {
     let blocks: &[B] = bytemuck::cast_slice(bytes);
     for (block, out) in blocks.iter().zip(out.chunks_exact_mut(B::LEN)) {
         block.decode(out);

@@ -26,9 +26,9 @@ mod super_block;
 mod ternary_search;
 mod types;
 
-/// The encoders as source that a kernel compiles for its own instruction set.
+/// Encoders and decoders as source that a kernel compiles for its own instruction set.
 pub mod encoding {
-    pub use crate::codec::{Block, Encode, EncodeRows, encode_rows};
+    pub use crate::codec::{Block, DecodeRows, Encode, EncodeRows, decode_blocks, encode_rows};
     pub use crate::lanes::{LANES, Lanes, LevelTable, Plain};
 }
 

@@ -13,6 +13,8 @@ pub struct Policy {
     pub readers: Readers,
     /// Whether it is open to a choice of types by size.
     pub by_size: BySize,
+    /// Whether a KV cache may have it: rows are encoded as they come, without importance, and decoded often.
+    pub for_cache: bool,
     /// The recipe of its own name, where that has no exceptions but the output matrix.
     pub recipe: Option<OwnRecipe>,
 }
@@ -57,6 +59,7 @@ impl Policy {
         coarse: false,
         readers: Readers::All,
         by_size: BySize::Never,
+        for_cache: false,
         recipe: None,
     };
 }

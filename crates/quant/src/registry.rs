@@ -244,6 +244,20 @@ impl TensorType {
             .is_some_and(|codec| codec.takes_importance)
     }
 
+    /// The types that a KV cache may have, in alphabetical order.
+    pub fn for_cache() -> impl Iterator<Item = Self> {
+        Self::all().filter(|ty| ty.policy().for_cache)
+    }
+
+    /// Checks what [`decode`](Self::decode) checks, for a kernel of its own.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn check_decode(self, bytes: &[u8], out: &[f32]) -> Result<(), QuantError> {
+        self.codec("decode")?;
+        self.check_bytes("data", bytes.len(), out.len())
+    }
+
     /// Whether blocks of this type are only ever activations: nothing is multiplied with weights of it.
     pub fn is_for_activations(self) -> bool {
         self.is_quantized()

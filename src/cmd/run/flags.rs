@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gristmill_convert::{TemplateFault, TemplateText, template_text};
 use gristmill_engine::chat::ChatTemplate;
 use gristmill_engine::sampling::SamplingOptions;
 use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Limit, LoadOptions};
+use gristmill_quant::TensorType;
 
 use crate::escapes::unescape;
 use crate::failure::Hint;
@@ -234,12 +236,12 @@ pub struct LoadFlags {
     /// The same, where it is smaller; 0 takes --batch-size
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = numbers::count(0..=i32::MAX as usize))]
     ubatch_size: usize,
-    /// Type of the KV cache's keys: f16 or f32
-    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_type)]
-    cache_type_k: gristmill_quant::TensorType,
+    /// Type of the KV cache's keys
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_types())]
+    cache_type_k: TensorType,
     /// Type of its values
-    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_type)]
-    cache_type_v: gristmill_quant::TensorType,
+    #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_types())]
+    cache_type_v: TensorType,
 }
 
 impl LoadFlags {
@@ -260,10 +262,10 @@ impl LoadFlags {
     }
 }
 
-fn cache_type(name: &str) -> Result<gristmill_quant::TensorType, String> {
-    let supported = [gristmill_quant::F16, gristmill_quant::F32];
-    let found = gristmill_quant::TensorType::from_name(name).filter(|ty| supported.contains(ty));
-    found.ok_or_else(|| "f16 and f32 are supported".to_owned())
+/// The types that a KV cache may have, by name.
+fn cache_types() -> impl TypedValueParser<Value = TensorType> {
+    let names = TensorType::for_cache().map(TensorType::name);
+    PossibleValuesParser::new(names).try_map(|name| TensorType::from_name(&name).ok_or("no type"))
 }
 
 /// Flags of the reference that change nothing here; accepted so that command lines carry over.

@@ -2,9 +2,8 @@
 
 use super::elementwise::check_cap;
 use crate::{BatchShape, ComputeError, Shape, Tensor};
-use gristmill_quant as quant;
 
-/// The cache of one layer, in pages of `page_len` positions: `[head_dim, page_len, n_head_kv, n_pages]`, F16 or F32.
+/// The cache of one layer, in pages of `page_len` positions: `[head_dim, page_len, n_head_kv, n_pages]`.
 ///
 /// Element `d` of head `h` in slot `s` lies at `[d, s % page_len, h, s / page_len]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,11 +20,11 @@ impl KvLayer {
     /// Checks types and that both halves describe the same pages.
     fn check(&self, op: &'static str) -> Result<(), ComputeError> {
         for ty in [self.k.ty, self.v.ty] {
-            if ty != quant::F32 && ty != quant::F16 {
+            if !ty.policy().for_cache {
                 return Err(ComputeError::Type {
                     op,
                     ty,
-                    what: "caches are f32 or f16",
+                    what: "no cache can have it",
                 });
             }
         }

@@ -168,6 +168,19 @@ fn backends_agree_on_float_weights() {
     assert_conformance(&floats, &[F16], 1e-4);
 }
 
+#[test]
+fn backends_agree_on_all_types_of_caches() {
+    for ty in TensorType::for_cache() {
+        // A turned rounding is worth a step of the type.
+        let tolerance = if ty.is_quantized() {
+            ROUNDING_TURNED
+        } else {
+            1e-3
+        };
+        assert_conformance(&[F32], &[ty], tolerance);
+    }
+}
+
 /// What turned 8-bit roundings may do to the logits of four layers, relative to their norm.
 const ROUNDING_TURNED: f64 = 2e-2;
 

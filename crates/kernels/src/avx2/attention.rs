@@ -66,22 +66,17 @@ unsafe fn page_inner(block: &QueryBlock<'_>, page_index: usize, scratch: &mut Sc
     scratch.scores.resize(stride * QUERIES, 0.0);
     let keys = block.page_of(block.k, shape.key_dim, page_index);
     let values = block.page_of(block.v, shape.value_dim, page_index);
-    // SAFETY: the views hold whole pages; `keys` has key_dim rows of `stride` slots.
-    unsafe {
-        transpose_keys(
-            keys,
-            block.k,
-            shape.key_dim,
-            &all,
-            stride,
-            &mut scratch.keys,
-        )
-    };
+    let eights = all.start - all.start % LANES..all.end;
+    let rows = Rows::of(keys, block.k, shape.key_dim, &eights, &mut scratch.decoded);
+    // SAFETY: `rows` has the page's slots from `eights.start` on; `keys` has key_dim rows of `stride` slots.
+    unsafe { transpose_keys(rows, &eights, stride, &mut scratch.keys) };
+    let dim = shape.value_dim;
+    let rows = Rows::of(values, block.v, dim, &all, &mut scratch.decoded);
     let page = WidePage {
         keys: &scratch.keys,
         stride,
         values: Values {
-            rows: widen(values, block.v, shape.value_dim, &all, &mut scratch.values),
+            rows: rows.widened(&mut scratch.values),
             first: all.start,
             dim: shape.value_dim,
         },
@@ -153,30 +148,94 @@ unsafe fn some_queries(
     };
 }
 
-/// Writes keys[element][slot] for the eights of slots that touch `slots`.
+/// Rows of some slots, `dim` elements each, as halves or floats.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    bytes: &'a [u8],
+    is_half: bool,
+    dim: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of `slots`: those of the page where it holds halves or floats, else decoded.
+    fn of(
+        page: &'a [u8],
+        cache: CacheView<'_>,
+        dim: usize,
+        slots: &Range<usize>,
+        decoded: &'a mut Vec<f32>,
+    ) -> Self {
+        let row_bytes = cache.row_bytes(dim);
+        let bytes = &page[slots.start * row_bytes..slots.end * row_bytes];
+        let is_half = cache.ty == gristmill_quant::F16;
+        if is_half || cache.ty == gristmill_quant::F32 {
+            return Rows {
+                bytes,
+                is_half,
+                dim,
+            };
+        }
+        decoded.resize(slots.len() * dim, 0.0);
+        let done = super::KERNELS.decode(cache.ty, bytes, decoded);
+        debug_assert!(
+            done.is_ok(),
+            "the types of caches have decoders, and the lengths fit"
+        );
+        Rows {
+            bytes: bytemuck::cast_slice(decoded),
+            is_half,
+            dim,
+        }
+    }
+
+    /// All elements as f32: the rows themselves where they are floats at a fitting address.
+    #[target_feature(enable = "avx2,fma,f16c")]
+    fn widened(self, out: &'a mut Vec<f32>) -> &'a [f32] {
+        if !self.is_half
+            && let Ok(floats) = bytemuck::try_cast_slice(self.bytes)
+        {
+            return floats;
+        }
+        let len = self.bytes.len() / if self.is_half { 2 } else { 4 };
+        out.resize(len, 0.0);
+        for start in (0..len).step_by(LANES) {
+            let part = LANES.min(len - start);
+            // SAFETY: there are as many elements as in `out`.
+            unsafe {
+                let values = load(self.bytes, self.is_half, start, part);
+                let place = out.as_mut_ptr().add(start);
+                if part == LANES {
+                    _mm256_storeu_ps(place, values)
+                } else {
+                    store_part(place, part, values)
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Writes keys[element][slot] for the eights of slots that begin with `slots`.
 ///
 /// # Safety
-/// AVX2 and F16C; `page` has whole rows of `dim` elements for all slots in `slots`, `keys` has `dim` rows of `stride` slots.
+/// AVX2 and F16C; `rows` are those of `slots`, which begin at a multiple of eight, `keys` has as many rows of `stride` slots
+/// as these have elements.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn transpose_keys(
-    page: &[u8],
-    cache: CacheView<'_>,
-    dim: usize,
-    slots: &Range<usize>,
-    stride: usize,
-    keys: &mut [f32],
-) {
-    let is_half = cache.ty.block_bytes() == 2;
-    let n_slots = page.len() / (dim * cache.ty.block_bytes());
-    for slot in (slots.start - slots.start % LANES..slots.end).step_by(LANES) {
+unsafe fn transpose_keys(rows: Rows<'_>, slots: &Range<usize>, stride: usize, keys: &mut [f32]) {
+    let Rows {
+        bytes,
+        is_half,
+        dim,
+    } = rows;
+    for slot in slots.clone().step_by(LANES) {
         for element in (0..dim).step_by(LANES) {
             let len = LANES.min(dim - element);
             let mut rows = [_mm256_setzero_ps(); LANES];
             for (lane, row) in rows.iter_mut().enumerate() {
-                // Slots past the page repeat its last one; their scores are not used.
-                let place = usize::min(slot + lane, n_slots - 1) * dim + element;
-                // SAFETY: `len` elements from `place` on are inside the page.
-                *row = unsafe { load(page, is_half, place, len) };
+                // Slots past the end repeat the last one; their scores are not used.
+                let index = usize::min(slot + lane, slots.end - 1) - slots.start;
+                // SAFETY: `len` elements from `element` on are inside the row.
+                *row = unsafe { load(bytes, is_half, index * dim + element, len) };
             }
             for (index, row) in transpose(rows).into_iter().enumerate().take(len) {
                 // SAFETY: the row and the eight slots are inside `keys` (the stride is a multiple of eight).
@@ -244,41 +303,6 @@ fn transpose(x: [__m256; 8]) -> [__m256; 8] {
     for i in 0..4 {
         out[i] = _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]);
         out[i + 4] = _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]);
-    }
-    out
-}
-
-/// The rows of `slots` as f32, `dim` apart: the page itself where it holds f32 at a fitting address.
-#[target_feature(enable = "avx2,fma,f16c")]
-fn widen<'a>(
-    page: &'a [u8],
-    cache: CacheView<'_>,
-    dim: usize,
-    slots: &Range<usize>,
-    out: &'a mut Vec<f32>,
-) -> &'a [f32] {
-    let size = cache.ty.block_bytes();
-    let bytes = &page[slots.start * dim * size..slots.end * dim * size];
-    if size == 4
-        && let Ok(floats) = bytemuck::try_cast_slice(bytes)
-    {
-        return floats;
-    }
-    out.resize(slots.len() * dim, 0.0);
-    let is_half = size == 2;
-    let len = out.len();
-    for start in (0..len).step_by(LANES) {
-        let part = LANES.min(len - start);
-        // SAFETY: `bytes` holds as many elements as `out`.
-        unsafe {
-            let values = load(bytes, is_half, start, part);
-            let place = out.as_mut_ptr().add(start);
-            if part == LANES {
-                _mm256_storeu_ps(place, values)
-            } else {
-                store_part(place, part, values)
-            }
-        }
     }
     out
 }

@@ -6,7 +6,8 @@ use crate::table::TypeKernels;
 use crate::x86::float::{self, FloatWeights};
 
 pub(super) const KERNELS: TypeKernels = float::kernels::<Weights>(gristmill_quant::BF16)
-    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockBf16>);
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockBf16>)
+    .with_decoder(super::encode::decode::<gristmill_quant::block::BlockBf16>);
 
 struct Weights;
 

@@ -5,7 +5,9 @@
 use std::arch::x86_64::*;
 use std::ops::{Add, BitAnd, Div, Mul, Neg, Sub};
 
-use gristmill_quant::encoding::{Encode, LANES, Lanes, LevelTable, encode_rows};
+use gristmill_quant::encoding::{
+    Block, Encode, LANES, Lanes, LevelTable, decode_blocks, encode_rows,
+};
 
 /// The encoder of a type: its search on the registers of this instruction set.
 pub(super) fn rows<B: Encode>(
@@ -20,6 +22,16 @@ pub(super) fn rows<B: Encode>(
     }
     // SAFETY: whoever has this encoder has it from `avx2::kernels`, so the CPU has AVX2.
     unsafe { inner::<B>(x, row_len, importance, out) }
+}
+
+/// The decoder of a type.
+pub(super) fn decode<B: Block>(bytes: &[u8], out: &mut [f32]) {
+    #[target_feature(enable = "avx2")]
+    fn inner<B: Block>(bytes: &[u8], out: &mut [f32]) {
+        decode_blocks::<B>(bytes, out);
+    }
+    // SAFETY: as in `rows`.
+    unsafe { inner::<B>(bytes, out) }
 }
 
 /// Eight floats in a register. Values of this type exist only inside the encoders above, hence only where the CPU

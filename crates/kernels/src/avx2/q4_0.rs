@@ -7,7 +7,8 @@ use crate::x86::unpack::{
 };
 
 pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q4_0)
-    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ4_0>);
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ4_0>)
+    .with_decoder(super::encode::decode::<gristmill_quant::block::BlockQ4_0>);
 
 /// Eight rows of blocks.
 struct Rows;

@@ -5,7 +5,8 @@ use crate::x86::panel::{self, BlockRows, Coarse, Unpack};
 use crate::x86::unpack::{half_floats, store_five_bit_codes, store_floats, transpose};
 
 pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q5_0)
-    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ5_0>);
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ5_0>)
+    .with_decoder(super::encode::decode::<gristmill_quant::block::BlockQ5_0>);
 
 /// Eight rows of blocks.
 struct Rows;

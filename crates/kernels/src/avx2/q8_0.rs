@@ -9,7 +9,8 @@ use crate::x86::unpack::{
 };
 
 pub(super) const KERNELS: TypeKernels = panel::kernels::<Rows>(gristmill_quant::Q8_0)
-    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ8_0>);
+    .with_encoder(super::encode::rows::<gristmill_quant::block::BlockQ8_0>)
+    .with_decoder(super::encode::decode::<gristmill_quant::block::BlockQ8_0>);
 
 /// Eight rows of blocks.
 struct Rows;

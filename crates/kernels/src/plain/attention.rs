@@ -67,10 +67,13 @@ pub(crate) fn blend(sum: &mut [f32], a: f32, x: &[f32], b: f32) {
 }
 
 fn widen(bytes: &[u8], cache: CacheView<'_>, out: &mut Vec<f32>) {
-    out.resize(bytes.len() / cache.ty.block_bytes(), 0.0);
+    out.resize(
+        bytes.len() / cache.ty.block_bytes() * cache.ty.block_len(),
+        0.0,
+    );
     let decoded = cache.ty.decode(bytes, out);
     debug_assert!(
         decoded.is_ok(),
-        "F16 and F32 have decoders, and the lengths fit"
+        "the types of caches have decoders, and the lengths fit"
     );
 }

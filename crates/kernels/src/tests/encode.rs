@@ -73,6 +73,48 @@ fn bytes_are_those_of_the_plain_encoder() {
     println!("{n_compared} rows encoded");
 }
 
+#[test]
+fn values_are_those_of_the_plain_decoder() {
+    let mut random = Random::new(12);
+    for table in tables() {
+        let decoders = table
+            .types
+            .iter()
+            .filter(|kernels| kernels.decode.is_some());
+        for ty in decoders.map(|kernels| kernels.ty) {
+            let n_bytes = 9 * ty.block_bytes();
+            let bytes: Vec<u8> = std::iter::repeat_with(|| random.bits() as u8)
+                .take(n_bytes)
+                .collect();
+            let decoded = |decode: &dyn Fn(&mut [f32])| -> Vec<u32> {
+                let mut out = vec![0.0; 9 * ty.block_len()];
+                decode(&mut out);
+                out.into_iter().map(f32::to_bits).collect()
+            };
+            let plain = decoded(&|out| ty.decode(&bytes, out).unwrap());
+            let fast = decoded(&|out| table.decode(ty, &bytes, out).unwrap());
+            assert!(plain == fast, "{:?} {ty}", table.isa);
+            assert!(table.decode(ty, &bytes[1..], &mut [0.0; 9]).is_err());
+        }
+    }
+}
+
+/// No type of caches is slow with AVX2: a past is decoded anew for every token.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn every_quantized_type_of_caches_has_its_avx2_decoder() {
+    let Some(table) = crate::avx2::kernels() else {
+        return;
+    };
+    for ty in TensorType::for_cache().filter(|ty| ty.is_quantized()) {
+        let kernels = table.of(ty);
+        assert!(
+            kernels.is_some_and(|kernels| kernels.decode.is_some()),
+            "{ty}"
+        );
+    }
+}
+
 /// A type that has a file for AVX2 runs by its kernels, encoder included.
 #[test]
 #[cfg(target_arch = "x86_64")]

@@ -58,6 +58,7 @@ pub(crate) const fn kernels<T: FloatWeights>(ty: TensorType) -> TypeKernels {
         product: run::<T>,
         row_step: ROWS,
         encode: None,
+        decode: None,
     }
 }
 

@@ -430,6 +430,7 @@ pub(crate) const fn kernels<T: Unpack>(ty: TensorType) -> TypeKernels {
         product: run::<T>,
         row_step: ROWS,
         encode: None,
+        decode: None,
     }
 }
 

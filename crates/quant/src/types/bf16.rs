@@ -21,6 +21,7 @@ pub const BF16: TensorType = TensorType(&FORMAT);
 static FORMAT: Format = Format {
     activation: Some(TensorType(&FORMAT)),
     policy: Policy {
+        for_cache: true,
         by_size: BySize::AnyRows,
         recipe: Some(OwnRecipe {
             file_type: 32,
@@ -41,6 +42,7 @@ impl BlockBf16 {
 impl Block for BlockBf16 {
     const LEN: usize = 1;
 
+    #[inline(always)]
     fn decode(&self, out: &mut [f32]) {
         out[0] = bf16_to_f32(self.bits());
     }

@@ -22,6 +22,7 @@ static FORMAT: Format = Format {
     activation: Some(TensorType(&FORMAT)),
     // Not open to a choice by size: whether it holds every value only the whole tensor tells.
     policy: Policy {
+        for_cache: true,
         recipe: Some(OwnRecipe {
             file_type: 1,
             name: "F16",

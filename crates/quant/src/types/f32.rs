@@ -20,6 +20,7 @@ pub const F32: TensorType = TensorType(&FORMAT);
 static FORMAT: Format = Format {
     activation: Some(TensorType(&FORMAT)),
     policy: Policy {
+        for_cache: true,
         recipe: Some(OwnRecipe {
             file_type: 0,
             name: "F32",

@@ -37,6 +37,7 @@ pub const IQ4_NL: TensorType = TensorType(&FORMAT);
 static FORMAT: Format = Format {
     activation: Some(Q8_0),
     policy: Policy {
+        for_cache: true,
         by_size: BySize::ShortRows,
         ..Policy::NONE
     },
@@ -46,6 +47,7 @@ static FORMAT: Format = Format {
 impl Block for BlockIq4Nl {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn decode(&self, out: &mut [f32]) {
         let d = self.d.to_f32();
         for (out, level) in out.iter_mut().zip(unpack_levels(&self.qs)) {

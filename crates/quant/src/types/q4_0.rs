@@ -37,6 +37,7 @@ pub const Q4_0: TensorType = TensorType(&FORMAT);
 static FORMAT: Format = Format {
     activation: Some(Q8_0),
     policy: Policy {
+        for_cache: true,
         by_size: BySize::ShortRows,
         ..Policy::NONE
     },
@@ -56,6 +57,7 @@ impl BlockQ4_0 {
 impl Block for BlockQ4_0 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn decode(&self, out: &mut [f32]) {
         let d = self.d.to_f32();
         for (out, q) in out.iter_mut().zip(unpack_nibbles(&self.qs)) {

@@ -39,6 +39,7 @@ pub const Q4_1: TensorType = TensorType(&FORMAT);
 static FORMAT: Format = Format {
     activation: Some(Q8_1),
     policy: Policy {
+        for_cache: true,
         by_size: BySize::ShortRows,
         recipe: Some(OwnRecipe {
             file_type: 3,
@@ -64,6 +65,7 @@ impl BlockQ4_1 {
 impl Block for BlockQ4_1 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn decode(&self, out: &mut [f32]) {
         let (d, m) = (self.d.to_f32(), self.m.to_f32());
         for (out, q) in out.iter_mut().zip(unpack_nibbles(&self.qs)) {

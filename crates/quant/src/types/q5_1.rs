@@ -42,6 +42,7 @@ pub const Q5_1: TensorType = TensorType(&FORMAT);
 static FORMAT: Format = Format {
     activation: Some(Q8_1),
     policy: Policy {
+        for_cache: true,
         by_size: BySize::ShortRows,
         recipe: Some(OwnRecipe {
             file_type: 9,
@@ -68,6 +69,7 @@ impl BlockQ5_1 {
 impl Block for BlockQ5_1 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn decode(&self, out: &mut [f32]) {
         let (d, m) = (self.d.to_f32(), self.m.to_f32());
         for (out, q) in out.iter_mut().zip(unpack_five_bits(&self.qs, &self.qh)) {

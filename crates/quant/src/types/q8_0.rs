@@ -34,6 +34,7 @@ pub const Q8_0: TensorType = TensorType(&FORMAT);
 static FORMAT: Format = Format {
     activation: Some(TensorType(&FORMAT)),
     policy: Policy {
+        for_cache: true,
         by_size: BySize::AnyRows,
         ..Policy::NONE
     },
@@ -52,6 +53,7 @@ pub(crate) fn byte_levels<L: Lanes>(x: &[f32; 32]) -> (f32, [i8; 32]) {
 impl Block for BlockQ8_0 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn decode(&self, out: &mut [f32]) {
         let d = self.d.to_f32();
         for (out, &q) in out.iter_mut().zip(&self.qs) {

@@ -41,7 +41,8 @@ impl Run<'_> {
                 if cache.ty == quant::F16 {
                     kernels::f32_to_f16(head, out);
                 } else {
-                    out.copy_from_slice(bytemuck::cast_slice(head));
+                    kernels::encode_rows(cache.ty, head, head_dim, None, out)
+                        .map_err(kernel_error("store_kv"))?;
                 }
                 row += page_len;
             }
