@@ -40,6 +40,21 @@ pub(crate) struct TypeKernels {
 }
 
 impl TypeKernels {
+    /// Those of a product alone.
+    pub const fn new(
+        ty: TensorType,
+        product: fn(&Product<'_>, &mut RowTile<'_>),
+        row_step: usize,
+    ) -> Self {
+        TypeKernels {
+            ty,
+            product,
+            row_step,
+            encode: None,
+            decode: None,
+        }
+    }
+
     /// With an encoder.
     pub const fn with_encoder(mut self, encode: EncodeRows) -> Self {
         self.encode = Some(encode);

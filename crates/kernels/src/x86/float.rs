@@ -53,13 +53,7 @@ thread_local! {
 
 /// The kernels of a float type: its product.
 pub(crate) const fn kernels<T: FloatWeights>(ty: TensorType) -> TypeKernels {
-    TypeKernels {
-        ty,
-        product: run::<T>,
-        row_step: ROWS,
-        encode: None,
-        decode: None,
-    }
+    TypeKernels::new(ty, run::<T>, ROWS)
 }
 
 fn run<T: FloatWeights>(of: &Product<'_>, tile: &mut RowTile<'_>) {

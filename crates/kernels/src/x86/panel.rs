@@ -425,13 +425,7 @@ pub(crate) unsafe fn groups_of<'a, T: Unpack, const N: usize>(
 pub(crate) const fn kernels<T: Unpack>(ty: TensorType) -> TypeKernels {
     assert!(ty.block_len() == T::Block::LEN && ty.block_bytes() == T::BLOCK_BYTES);
     assert!(T::Block::LEN.is_multiple_of(GROUP));
-    TypeKernels {
-        ty,
-        product: run::<T>,
-        row_step: ROWS,
-        encode: None,
-        decode: None,
-    }
+    TypeKernels::new(ty, run::<T>, ROWS)
 }
 
 fn run<T: Unpack>(of: &Product<'_>, tile: &mut RowTile<'_>) {
