@@ -16,6 +16,7 @@ mod generate;
 mod model;
 pub mod npy;
 mod prompt;
+pub mod reply;
 mod report;
 pub mod sampling;
 mod session;
