@@ -315,10 +315,10 @@ mod tests {
 
     #[test]
     fn flags_of_the_guide_move_and_all_else_stays() {
-        let before = "`tokenize`\n\nSupported: `--offline`, `--stdin`, `--ids`. A remark, with a comma.\n\nA line beside.\n\n\
+        let before = "`tokenize`\n\nSupported: `--docker-repo`, `--stdin`, `--ids`. A remark, with a comma.\n\nA line beside.\n\n\
                       Supported: `--no-bos` (a note), `-e` `--escape`.\n";
         let after = "`tokenize`\n\nSupported: `--ids`, `--stdin`. A remark, with a comma.\n\nA line beside.\n\n\
-                     Supported: `--no-bos` (a note).\n\nNot supported yet: `--offline`, `-e` `--escape`.\n";
+                     Supported: `--no-bos` (a note).\n\nNot supported yet: `--docker-repo`, `-e` `--escape`.\n";
         assert_eq!(true_section(before), after);
         assert_eq!(true_section(after), after);
         assert_eq!(

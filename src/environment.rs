@@ -5,6 +5,7 @@ pub fn note() {
     let mut names: Vec<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
         .filter(|name| name.starts_with("LLAMA_ARG_"))
+        .filter(|name| !crate::model_path::VARIABLES.contains(&&**name))
         .collect();
     names.sort_unstable();
     if !names.is_empty() {

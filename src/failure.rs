@@ -219,6 +219,7 @@ fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
             .downcast_ref::<gristmill_convert::ConvertError>()?
             .hint()
     })
+    .or_else(|| cause.downcast_ref::<gristmill_hub::HubError>()?.hint())
     .or_else(|| {
         cause
             .downcast_ref::<gristmill_measure::MeasureError>()?

@@ -58,9 +58,9 @@ pub fn wait_if_leaving() {
     }
 }
 
-/// Says that what is being done goes on later, by the same command.
-pub fn resumable() {
-    RESUMABLE.store(true, Ordering::SeqCst);
+/// Says whether what is being done goes on later, by the same command.
+pub fn resumable(is_resumable: bool) {
+    RESUMABLE.store(is_resumable, Ordering::SeqCst);
 }
 
 #[cfg(unix)]

@@ -7,6 +7,7 @@ mod say;
 mod arguments;
 mod cmd;
 mod display;
+mod download;
 mod environment;
 mod escapes;
 mod failure;

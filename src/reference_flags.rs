@@ -93,9 +93,13 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-fit", "fit"),
     ("-fitc", "fit-ctx"),
     ("-fitt", "fit-target"),
+    ("-hf", "hf-repo"),
+    ("-hff", "hf-file"),
+    ("-hft", "hf-token"),
     ("-kvo", "kv-offload"),
     ("-mg", "main-gpu"),
     ("-mli", "multiline-input"),
+    ("-mu", "model-url"),
     ("-ncffn", "n-cpu-ffn"),
     ("-ncmoe", "n-cpu-moe"),
     ("-ngl", "gpu-layers"),
@@ -113,29 +117,23 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-ub", "ubatch-size"),
 ];
 
-/// Flags that fetch files.
+/// Further spellings of that kind.
+const FURTHER_LETTERS: &[(&str, &str)] = &[("-hfr", "hf-repo")];
+
+/// Flags that fetch files, and that no command here has.
 const DOWNLOADS: &[&str] = &[
     "--docker-repo",
-    "--hf-file",
-    "--hf-repo",
     "--hf-repo-draft",
-    "--hf-token",
     "--mmproj-url",
-    "--model-url",
     "-dr",
-    "-hf",
     "-hfd",
-    "-hff",
-    "-hfr",
     "-hfrd",
-    "-hft",
     "-mmu",
-    "-mu",
 ];
 
 /// The long flag, without its dashes, that a flag of several letters behind one dash stands for.
 pub fn long_of(several_letters: &str) -> Option<&'static str> {
-    let mut forms = SEVERAL_LETTERS.iter();
+    let mut forms = SEVERAL_LETTERS.iter().chain(FURTHER_LETTERS);
     let form = forms.find(|(form, _)| *form == several_letters)?;
     Some(form.1)
 }
@@ -198,10 +196,10 @@ pub fn refusal(parser: &clap::Command, flags: &[String]) -> String {
     let one = names.len() == 1;
     match first {
         Refusal::Download if one => format!(
-            "{all} asks for a download, and downloading is not supported: fetch the file and give its path"
+            "{all} asks for a download that is not supported: fetch the file and give its path"
         ),
         Refusal::Download => format!(
-            "{all} ask for a download, and downloading is not supported: fetch the file and give its path"
+            "{all} ask for downloads that are not supported: fetch the files and give their paths"
         ),
         Refusal::NoCommand(commands) => {
             let command = commands.iter().find(|command| **command == "run");
@@ -248,7 +246,11 @@ mod tests {
         let flags: Vec<&str> = KNOWN.split(' ').collect();
         assert!(flags.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(flags.iter().all(|flag| flag.starts_with('-')));
-        assert!(DOWNLOADS.is_sorted() && DOWNLOADS.iter().all(|flag| is_known(flag)));
+        assert!(
+            DOWNLOADS.is_sorted()
+                && FURTHER_LETTERS.is_sorted()
+                && DOWNLOADS.iter().all(|flag| is_known(flag))
+        );
         assert!(SEVERAL_LETTERS.is_sorted());
         let mut longs: Vec<&str> = SEVERAL_LETTERS.iter().map(|(_, long)| *long).collect();
         longs.sort_unstable();
@@ -284,10 +286,10 @@ mod tests {
             "'-lv' is a flag of the reference that is not supported here yet; leave it out"
         );
         assert_eq!(
-            says("run", &["-lv", "-hf", "--lora"]),
+            says("run", &["-lv", "-dr", "--lora"]),
             "'-lv', '--lora' are flags of the reference that are not supported here yet; leave them out"
         );
-        assert!(says("run", &["-hf"]).contains("downloading is not supported"));
+        assert!(says("run", &["-dr"]).contains("asks for a download that is not supported"));
         assert!(says("run", &["-xyz"]).starts_with("unexpected argument '-xyz' found"));
         assert_eq!(
             says("inspect", &["--delete-splits"]),

@@ -29,6 +29,12 @@ mod golden;
 mod harness;
 #[path = "main/hashing.rs"]
 mod hashing;
+#[path = "main/hub.rs"]
+mod hub;
+// The tests of the crate plant faults that these do not.
+#[allow(dead_code)]
+#[path = "../crates/hub/tests/main/server.rs"]
+mod hub_server;
 #[path = "main/importance.rs"]
 mod importance;
 #[path = "main/inspect.rs"]

@@ -41,6 +41,7 @@ const ALLOWED_EDGES: &[(&str, &[&str])] = &[
     ("gguf", &["quant"]),
     // Data for tests: others may use it in theirs only.
     ("golden", &[]),
+    ("hub", &[]),
     ("kernels", &["quant"]),
     (
         "measure",

@@ -100,6 +100,7 @@ impl Run for Inspect {
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         self.check_usage()?;
+        self.model.fetch()?;
         let (model, missing) = Model::open_present(self.model.path())?;
         if let Some(missing) = missing {
             say!("warning: {missing}; what is there is shown");

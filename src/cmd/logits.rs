@@ -47,6 +47,7 @@ impl Run for Logits {
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         self.gpu.note();
+        self.model.fetch()?;
         let TokenIds(tokens) = self.tokens;
         let mut options = LoadOptions {
             n_threads: self.threads.asked(),

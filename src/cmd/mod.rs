@@ -10,9 +10,11 @@ mod endian;
 mod hash;
 mod inspect;
 mod links;
+mod list;
 mod logits;
 mod merge;
 mod pipeline;
+mod pull;
 mod quantize;
 mod run;
 mod split;
@@ -35,9 +37,11 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<hash::Hash>(),
     Command::of::<inspect::Inspect>(),
     Command::of::<links::Links>(),
+    Command::of::<list::List>(),
     Command::of::<logits::Logits>(),
     Command::of::<merge::Merge>(),
     Command::of::<pipeline::Pipeline>(),
+    Command::of::<pull::Pull>(),
     Command::of::<quantize::Quantize>(),
     Command::of::<run::Run>(),
     Command::of::<split::Split>(),
@@ -128,6 +132,7 @@ impl Command {
             // As for the reference, the last one counts: scripts add flags to a line of defaults.
             .args_override_self(true)
             .mut_args(with_several_letters)
+            .mut_args(crate::model_path::required)
             .next_line_help(help_columns() < HELP_COLUMNS_MIN)
             .after_help(format!(
                 "Examples:\n{}{}",

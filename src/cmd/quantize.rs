@@ -144,7 +144,7 @@ impl Run for Quantize {
         let options = self.options(&words)?;
         let mut log = ProgressLog::new(self.verbose && !self.json);
         if self.resume {
-            interrupt::resumable();
+            interrupt::resumable(true);
         }
         let report = quantize(&options, &mut |event| log.event(&event))?;
         drop(log);

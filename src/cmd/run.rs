@@ -61,7 +61,8 @@ impl Command for Run {
     const ABOUT: &'static str = "Continue a text, or chat with a model";
     const EXAMPLES: &'static str = "gristmill run -m model.gguf
         gristmill run -m model.gguf -p 'Name three rivers.' -st
-        gristmill run -m model.gguf -no-cnv -p 'Once upon a time' -n 64 --temp 0";
+        gristmill run -m model.gguf -no-cnv -p 'Once upon a time' -n 64 --temp 0
+        gristmill run -hf ggml-org/gemma-3-270m-it-GGUF:Q8_0";
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-cli", "llama-completion"];
 
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
@@ -85,6 +86,7 @@ impl Command for Run {
             self.output.note();
             crate::environment::note();
         }
+        self.model.fetch()?;
         let path = self.model.path();
         let model = load(path, &options, quiet)?;
         let answer = self.answer(&model)?;

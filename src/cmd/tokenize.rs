@@ -61,6 +61,7 @@ impl Run for Tokenize {
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-tokenize"];
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
+        self.model.fetch()?;
         let model = gristmill_gguf::Model::open_stored(self.model.path())?;
         model.require_vocabulary()?;
         let tokenizer = Tokenizer::from_metadata(model.metadata()).with_context(|| {

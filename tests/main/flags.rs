@@ -32,10 +32,12 @@ fn flags_of_several_letters_are_never_taken_apart() {
         ("--lora b.gguf", "--lora", unsupported),
         ("--grammar x", "--grammar", unsupported),
         ("--prompt_cache x", "--prompt-cache", unsupported),
-        ("-hf a/b", "-hf", "downloading is not supported"),
-        ("-hff b", "-hff", "downloading is not supported"),
-        ("-hft b", "-hft", "downloading is not supported"),
-        ("-mu b", "-mu", "downloading is not supported"),
+        ("-dr b", "-dr", "asks for a download that is not supported"),
+        (
+            "-hfd b",
+            "-hfd",
+            "asks for a download that is not supported",
+        ),
         ("-xyz", "-xyz", "unexpected argument '-xyz' found"),
         ("-pc", "-pc", "unexpected argument '-pc' found"),
     ] {

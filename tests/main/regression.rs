@@ -321,7 +321,7 @@ fn a_folder_that_is_no_checkpoint_is_named() {
     org/model: exit: 1
     --- stderr
     error: org/model: there is no such folder
-    hint: if it names a model on Hugging Face, download it first, as with `hf download NAME --local-dir DIR`, and give that folder
+    hint: if it names a model on Hugging Face, fetch it with `gristmill pull NAME --checkpoint`, and give the folder that this prints
     file.txt: exit: 1
     --- stderr
     error: file.txt: is a file, not a folder with a checkpoint

@@ -538,7 +538,7 @@ impl NoFolder {
                 "check the path; it must lead to the folder that holds config.json and model*.safetensors"
             }
             NoFolder::HubName => {
-                "if it names a model on Hugging Face, download it first, as with `hf download NAME --local-dir DIR`, and give that folder"
+                "if it names a model on Hugging Face, fetch it with `gristmill pull NAME --checkpoint`, and give the folder that this prints"
             }
             NoFolder::Gguf => "`gristmill quantize` and `gristmill run` take it as it is",
             NoFolder::Archive => {
