@@ -10,12 +10,7 @@ pub fn fit_context(model: &Model, options: &mut LoadOptions) -> anyhow::Result<(
     let Some(available) = available_bytes().filter(|&available| needed > available) else {
         return Ok(());
     };
-    let per_position = options
-        .cache
-        .bytes_per_position(&model.layer_shapes())
-        .max(1);
-    let n_fit = usize::try_from(available / per_position).unwrap_or(usize::MAX);
-    let n_fit = (n_fit / gristmill_engine::PAGE_LEN * gristmill_engine::PAGE_LEN).max(1);
+    let n_fit = model.longest_context(options, available);
     let Some(n_ctx) = options.n_ctx else {
         options.n_ctx = Some(n_fit);
         return Ok(());

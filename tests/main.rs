@@ -11,6 +11,8 @@ mod check;
 mod checkpoints;
 #[path = "main/containers.rs"]
 mod containers;
+#[path = "main/context.rs"]
+mod context;
 #[path = "main/edit.rs"]
 mod edit;
 #[path = "main/edit_advice.rs"]

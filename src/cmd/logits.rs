@@ -54,6 +54,7 @@ impl Run for Logits {
             n_ctx: Some(tokens.len()),
             cache: CacheTypes::F32,
             n_ubatch: self.ubatch_size,
+            ..LoadOptions::default()
         };
         let model = super::run::open(self.model.path(), &options)?;
         model

@@ -102,6 +102,7 @@ impl Loader {
             k: half(),
             v: half(),
             page_len: PAGE_LEN,
+            table: 0,
         }
     }
 

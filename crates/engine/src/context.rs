@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gristmill_compute::{BatchShape, Executor, GraphBuilder, Inputs, Plan};
 
-use crate::cache::{PAGE_LEN, PagedCache, Past, SequenceId};
+use crate::cache::{PagedCache, Past, SequenceId};
 use crate::error::EngineError;
 use crate::model::{LoadOptions, Model};
 
@@ -68,12 +68,8 @@ impl Context {
     pub fn new(model: Arc<Model>, options: &LoadOptions) -> Result<Self, EngineError> {
         let n_ctx = model.context_length(options)?;
         let backend = model.backend();
-        let cache = PagedCache::new(
-            backend.clone(),
-            &model.layer_shapes(),
-            options.cache,
-            n_ctx.div_ceil(PAGE_LEN),
-        )?;
+        let layout = model.cache_layout(options, n_ctx)?;
+        let cache = PagedCache::new(backend.clone(), &layout, model.rotations(n_ctx)?)?;
         let mut context = Context {
             executor: Executor::new(vec![backend]),
             cache,
@@ -255,17 +251,22 @@ impl Context {
                 .unwrap_or(0);
             let position = inputs.rows[row].n_described;
             inputs.rows[row].n_described += 1;
-            // appended before, so there is a slot; `Model::context_length` keeps all of these within an i32
-            let slot = self.cache.slot(token.sequence, position).unwrap_or(0);
             inputs.tokens.push(token.id as i32);
+            // `Model::context_length` keeps positions and slots within an i32
             inputs.positions.push(position as i32);
-            inputs.slots.push(slot as i32);
             inputs.sequences.push(row as i32);
             if token.output {
                 inputs.output_rows.push(index as i32);
             }
         }
-        inputs.fill_page_table(&self.cache);
+        for table in 0..self.cache.n_tables() {
+            for (token, &position) in part.iter().zip(&inputs.positions) {
+                // appended before, so there is a slot
+                let slot = self.cache.slot(table, token.sequence, position as usize);
+                inputs.slots.push(slot.unwrap_or(0) as i32);
+            }
+        }
+        inputs.fill_page_tables(&self.cache);
     }
 
     /// The index of the plan for a batch, made if it is new. The most recent plan is the last.
@@ -275,7 +276,7 @@ impl Context {
         n_outputs: usize,
         n_sequences: usize,
     ) -> Result<usize, EngineError> {
-        let max_pages = self.cache.n_pages();
+        let max_pages = self.cache.max_pages();
         let shape = BatchShape {
             n_tokens,
             n_outputs,
@@ -311,13 +312,16 @@ impl InputBuffers {
         self.rows.clear();
     }
 
-    fn fill_page_table(&mut self, cache: &PagedCache) {
-        for row in &self.rows {
-            let start = self.page_table.len();
-            self.page_table
-                .extend(cache.pages(row.sequence).iter().map(|&page| page as i32));
-            // entries past the end are not read
-            self.page_table.resize(start + cache.n_pages(), 0);
+    fn fill_page_tables(&mut self, cache: &PagedCache) {
+        for table in 0..cache.n_tables() {
+            for row in &self.rows {
+                let start = self.page_table.len();
+                // Pages that are gone have no number; nothing reads them, nor entries past the end.
+                let pages = cache.pages(table, row.sequence).iter();
+                let numbers = pages.map(|&page| i32::try_from(page).unwrap_or(-1));
+                self.page_table.extend(numbers);
+                self.page_table.resize(start + cache.max_pages(), -1);
+            }
         }
     }
 }

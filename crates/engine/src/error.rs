@@ -195,6 +195,20 @@ pub enum EngineError {
         /// The number.
         n: i64,
     },
+    /// A number of tokens to keep that means nothing.
+    #[error("{n} is no number of tokens to keep")]
+    Keep {
+        /// The number.
+        n: i64,
+    },
+    /// So many tokens to keep that a full context could not be shifted.
+    #[error("{n_keep} tokens to keep leave no room to shift a context of {n_ctx}")]
+    KeepTooLarge {
+        /// Tokens to keep.
+        n_keep: usize,
+        /// Positions of the context.
+        n_ctx: usize,
+    },
     /// A token id that the vocabulary does not have.
     #[error("token {id} does not exist: the vocabulary has {n_vocab} tokens")]
     TokenOutOfRange {
@@ -321,6 +335,13 @@ impl EngineError {
             EngineError::Limit { .. } => {
                 Some("give a number, -1 for no limit, or -2 to fill the context".into())
             }
+            EngineError::Keep { .. } => {
+                Some("give a number, or -1 for the whole prompt".into())
+            }
+            EngineError::KeepTooLarge { n_ctx, .. } => Some(format!(
+                "keep fewer than {} tokens with --keep, or give a longer context with -c",
+                n_ctx.saturating_sub(2)
+            )),
             EngineError::UnknownSampler { .. } | EngineError::UnsupportedSampler { .. } => {
                 Some(crate::sampling::supported_samplers())
             }

@@ -1,5 +1,6 @@
 //! The loop from a prompt to an answer.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,14 @@ pub trait Predictor {
         ids: &[u32],
         watch: &mut Watch<'_>,
     ) -> Result<Option<Prediction<'_>>, EngineError>;
+
+    /// Takes tokens out of the sequence, so that what stands behind them need not be computed again. A predictor that cannot
+    /// do this does nothing: [`Predictor::predict`] computes what is missing.
+    ///
+    /// Errors: as [`crate::Past::remove`].
+    fn remove(&mut self, _positions: Range<usize>) -> Result<(), EngineError> {
+        Ok(())
+    }
 }
 
 /// When to stop.
@@ -52,20 +61,60 @@ pub trait Predictor {
 pub enum Limit {
     /// After this many tokens; none at all for 0, which only computes the prompt.
     Tokens(usize),
-    /// When the context is full.
+    /// When the context is full, also where it could be shifted.
     Context,
+    /// Never; without context shift when the context is full.
+    Endless,
 }
 
 impl Limit {
-    /// The reference's `--predict`: -1 is without limit and -2 until the context is full, which is the same
-    /// without context shift.
+    /// The reference's `--predict`: -1 is without limit and -2 until the context is full.
     ///
     /// Errors: numbers below -2.
     pub fn from_number(n: i64) -> Result<Self, EngineError> {
         match usize::try_from(n) {
             Ok(n) => Ok(Limit::Tokens(n)),
-            Err(_) if n >= -2 => Ok(Limit::Context),
-            Err(_) => Err(EngineError::Limit { n }),
+            Err(_) => match n {
+                -1 => Ok(Limit::Endless),
+                -2 => Ok(Limit::Context),
+                _ => Err(EngineError::Limit { n }),
+            },
+        }
+    }
+}
+
+/// How many tokens of the prompt stay when the context is full and half of the others go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The whole prompt.
+    Prompt,
+    /// So many, and a BOS before them; of a shorter prompt all.
+    Tokens(usize),
+}
+
+impl Keep {
+    /// The reference's `--keep`: -1 is the whole prompt.
+    ///
+    /// Errors: numbers below -1.
+    pub fn from_number(n: i64) -> Result<Self, EngineError> {
+        match usize::try_from(n) {
+            Ok(n) => Ok(Keep::Tokens(n)),
+            Err(_) if n == -1 => Ok(Keep::Prompt),
+            Err(_) => Err(EngineError::Keep { n }),
+        }
+    }
+
+    /// Tokens of a prompt that stay.
+    fn count(self, prompt: &[u32], tokenizer: &Tokenizer) -> usize {
+        let n_prompt = prompt.len();
+        match self {
+            Keep::Tokens(n) if n <= n_prompt => {
+                let has_bos = prompt
+                    .first()
+                    .is_some_and(|&id| tokenizer.bos() == Some(id));
+                (n + usize::from(has_bos)).min(n_prompt)
+            }
+            _ => n_prompt,
         }
     }
 }
@@ -75,6 +124,8 @@ impl Limit {
 pub struct GenerateOptions {
     /// Length of the answer.
     pub limit: Limit,
+    /// What stays when the context is full and half of the rest goes; none where a full context ends the answer.
+    pub context_shift: Option<Keep>,
     /// How tokens are picked.
     pub sampling: SamplingOptions,
     /// Strings that end the answer, and are not part of it.
@@ -91,6 +142,7 @@ impl Default for GenerateOptions {
     fn default() -> Self {
         GenerateOptions {
             limit: Limit::Context,
+            context_shift: None,
             sampling: SamplingOptions::default(),
             stops: Vec::new(),
             ignore_eos: false,
@@ -224,6 +276,10 @@ pub fn generate(
     let room = (n_ctx, predictor.n_ctx_max());
     check_request(tokenizer, prompt.len(), room, options)?;
     let mut writer = AnswerWriter::new(tokenizer, prompt, options)?;
+    let n_keep = options
+        .context_shift
+        .filter(|_| options.limit != Limit::Context)
+        .map(|keep| keep.count(prompt, tokenizer));
     let mut is_prompt = true;
     loop {
         let start = Instant::now();
@@ -246,12 +302,26 @@ pub fn generate(
         let reason = match writer.take(prediction.logits, listener.on_text)? {
             Some(reason) => reason,
             None if options.limit == Limit::Tokens(writer.n_answer()) => StopReason::Limit,
-            None if writer.ids.len() == n_ctx => StopReason::ContextFull,
             None if (listener.interrupted)() => StopReason::Interrupted,
-            None => continue,
+            None if writer.ids.len() < n_ctx => continue,
+            None => match n_keep.and_then(|n_keep| removed(n_keep, n_ctx)) {
+                Some(positions) => {
+                    predictor.remove(positions.clone())?;
+                    writer.ids.drain(positions);
+                    continue;
+                }
+                None => StopReason::ContextFull,
+            },
         };
         return Ok(writer.finish(reason, listener.on_text));
     }
+}
+
+/// What goes when the context is full: the older half of the computed tokens behind those that stay. The last token has a place
+/// but is not computed yet.
+fn removed(n_keep: usize, n_ctx: usize) -> Option<Range<usize>> {
+    let n_removed = (n_ctx - 1).saturating_sub(n_keep) / 2;
+    (n_removed > 0).then(|| n_keep..n_keep + n_removed)
 }
 
 /// What [`generate`] refuses before it computes anything. `room` are the positions of the context, and the most that it
@@ -263,6 +333,15 @@ pub(crate) fn check_request(
     options: &GenerateOptions,
 ) -> Result<(), EngineError> {
     check_prompt(n_prompt, room, options.limit)?;
+    match options.context_shift {
+        Some(Keep::Tokens(n)) if n + 2 >= room.0 => {
+            return Err(EngineError::KeepTooLarge {
+                n_keep: n,
+                n_ctx: room.0,
+            });
+        }
+        _ => (),
+    }
     Chain::new(&options.sampling, tokenizer).map(drop)
 }
 
@@ -291,9 +370,9 @@ fn check_prompt(
 struct AnswerWriter<'a> {
     tokenizer: &'a Tokenizer,
     options: &'a GenerateOptions,
-    /// Prompt and answer.
+    /// Prompt and answer, as far as they are in the context.
     ids: Vec<u32>,
-    n_prompt: usize,
+    answer: Vec<u32>,
     chain: Chain,
     decoder: StreamDecoder,
     stops: StopMatcher,
@@ -324,7 +403,7 @@ impl<'a> AnswerWriter<'a> {
             tokenizer,
             options,
             ids: prompt.to_vec(),
-            n_prompt: prompt.len(),
+            answer: Vec::new(),
             chain,
             decoder: tokenizer.stream(options.special),
             stops: StopMatcher::new(options.stops.iter().map(String::as_str)),
@@ -336,7 +415,7 @@ impl<'a> AnswerWriter<'a> {
     }
 
     fn n_answer(&self) -> usize {
-        self.ids.len() - self.n_prompt
+        self.answer.len()
     }
 
     /// Picks the next token; gives a reason to end, if the token is one.
@@ -348,6 +427,7 @@ impl<'a> AnswerWriter<'a> {
         let id = self.chain.sample(logits)?;
         self.chain.accept(id);
         self.ids.push(id);
+        self.answer.push(id);
         if self.options.n_probabilities > 0 {
             let top = top_log_probabilities(logits, self.options.n_probabilities);
             self.steps.push(Step {
@@ -393,7 +473,7 @@ impl<'a> AnswerWriter<'a> {
         self.stops.finish(&mut self.fresh);
         self.flush(on_text);
         Answer {
-            ids: self.ids.split_off(self.n_prompt),
+            ids: self.answer,
             text: self.text,
             reason,
             seed: self.chain.seed(),

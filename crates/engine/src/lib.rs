@@ -22,12 +22,15 @@ pub mod sampling;
 mod session;
 mod stop;
 
-pub use cache::{CacheTypes, LayerShape, PAGE_LEN, PagedCache, Past, SequenceId};
+pub use cache::{
+    CacheLayout, CacheRoom, CacheTypes, LayerShape, PAGE_LEN, PagedCache, Past, Rotation,
+    SequenceId, TableLayout,
+};
 pub use context::{BatchToken, Context};
 pub use error::EngineError;
 pub use generate::{
-    Answer, GenerateOptions, Limit, Listener, Prediction, Predictor, Step, StopReason, Timings,
-    Watch, generate,
+    Answer, GenerateOptions, Keep, Limit, Listener, Prediction, Predictor, Step, StopReason,
+    Timings, Watch, generate,
 };
 pub use model::{CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};

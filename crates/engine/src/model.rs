@@ -10,7 +10,7 @@ use gristmill_model::{Hyperparameters, TensorSpec, Weights};
 use gristmill_quant::TensorType;
 use gristmill_tokenizer::Tokenizer;
 
-use crate::cache::{CacheTypes, LayerShape, PAGE_LEN};
+use crate::cache::{CacheLayout, CacheRoom, CacheTypes, LayerShape, PAGE_LEN, Rotation};
 use crate::chat::ChatTemplate;
 use crate::error::EngineError;
 
@@ -32,6 +32,10 @@ pub struct LoadOptions {
     pub cache: CacheTypes,
     /// Most tokens of one execution.
     pub n_ubatch: usize,
+    /// Sequences that go on at a time: so many windows are kept.
+    pub n_sequences: usize,
+    /// Whether layers with a window keep the whole past too, so that a sequence can be cut back to any position.
+    pub keeps_all: bool,
 }
 
 impl Default for LoadOptions {
@@ -41,6 +45,8 @@ impl Default for LoadOptions {
             n_ctx: None,
             cache: CacheTypes::F16,
             n_ubatch: 512,
+            n_sequences: 1,
+            keeps_all: false,
         }
     }
 }
@@ -207,15 +213,7 @@ impl Model {
         options.cache.check(&self.layer_shapes())?;
         let n_ctx = match options.n_ctx {
             Some(n_ctx) => n_ctx,
-            None => {
-                let bytes = options
-                    .cache
-                    .bytes_per_position(&self.layer_shapes())
-                    .max(1);
-                let n_fit = usize::try_from(DEFAULT_CACHE_BYTES_MAX / bytes).unwrap_or(usize::MAX);
-                let n_fit = (n_fit / PAGE_LEN * PAGE_LEN).max(PAGE_LEN);
-                self.hparams.n_context_train.min(n_fit)
-            }
+            None => self.longest_context(options, DEFAULT_CACHE_BYTES_MAX),
         };
         let max = self.context_length_max();
         if n_ctx == 0 || n_ctx > max {
@@ -230,13 +228,73 @@ impl Model {
         max.min(CONTEXT_MAX)
     }
 
+    /// The longest context, up to the model's own, whose cache takes at most so many bytes with these options; one page at least.
+    pub fn longest_context(&self, options: &LoadOptions, n_bytes_max: u64) -> usize {
+        let fits = |n_pages: usize| {
+            let layout = self.cache_layout(options, n_pages.saturating_mul(PAGE_LEN));
+            layout.is_ok_and(|layout| layout.n_bytes() <= n_bytes_max)
+        };
+        let longest = self.hparams.n_context_train.min(self.context_length_max());
+        // Longer contexts take more: halved until what fits and what does not are neighbours.
+        let (mut low, mut high) = (1, longest.div_ceil(PAGE_LEN) + 1);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match fits(middle) {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        longest.min(low * PAGE_LEN)
+    }
+
+    /// The cache of a context of `n_ctx` positions.
+    ///
+    /// Errors: those of [`CacheTypes::check`].
+    pub fn cache_layout(
+        &self,
+        options: &LoadOptions,
+        n_ctx: usize,
+    ) -> Result<CacheLayout, EngineError> {
+        let room = CacheRoom {
+            n_ctx,
+            n_ubatch: options.n_ubatch.clamp(1, n_ctx.max(1)),
+            n_sequences: options.n_sequences.max(1),
+            keeps_all: options.keeps_all,
+        };
+        CacheLayout::new(self.layer_shapes(), options.cache, &room)
+    }
+
     /// Bytes of the cache that [`crate::Context::new`] reserves with these options.
     ///
     /// Errors: as [`Model::context_length`].
     pub fn cache_bytes(&self, options: &LoadOptions) -> Result<u64, EngineError> {
-        let n_positions = self.context_length(options)?.div_ceil(PAGE_LEN) * PAGE_LEN;
-        let per_position = options.cache.bytes_per_position(&self.layer_shapes());
-        Ok(per_position.saturating_mul(n_positions as u64))
+        let n_ctx = self.context_length(options)?;
+        Ok(self.cache_layout(options, n_ctx)?.n_bytes())
+    }
+
+    /// How the keys of each layer turn; none where positions have embeddings, which no turn can change.
+    pub(crate) fn rotations(
+        &self,
+        n_ctx: usize,
+    ) -> Result<Option<Vec<Option<Rotation>>>, EngineError> {
+        let Some(ropes) = gristmill_model::ropes(&self.hparams, &self.weights, n_ctx) else {
+            return Ok(None);
+        };
+        let rotation = |rope: gristmill_compute::Rope| {
+            let mut factors = None;
+            if let Some(tensor) = &rope.factors {
+                let mut bytes = vec![0; tensor.n_bytes()?];
+                self.backend
+                    .read(tensor.buffer, tensor.offset, &mut bytes)?;
+                let floats = bytes.as_chunks().0.iter().copied().map(f32::from_le_bytes);
+                factors = Some(floats.collect::<Vec<f32>>());
+            }
+            let frequencies = rope.frequencies(factors.as_deref()).collect();
+            let style = rope.style;
+            Ok::<_, EngineError>(Rotation { style, frequencies })
+        };
+        let rotations = ropes.into_iter().map(|rope| rope.map(rotation).transpose());
+        rotations.collect::<Result<_, _>>().map(Some)
     }
 
     /// Whether a sequence can be computed in one go.
@@ -261,15 +319,14 @@ impl Model {
     /// The shapes of the caches, one per layer.
     pub fn layer_shapes(&self) -> Vec<LayerShape> {
         let hparams = &self.hparams;
-        let shape = |n_head_kv| LayerShape {
-            key_dim: hparams.key_length,
-            value_dim: hparams.value_length,
-            n_head_kv,
-        };
-        hparams
-            .layers
-            .iter()
-            .map(|layer| shape(layer.n_head_kv))
+        let layers = hparams.layers.iter().enumerate();
+        layers
+            .map(|(index, layer)| LayerShape {
+                key_dim: hparams.key_length,
+                value_dim: hparams.value_length,
+                n_head_kv: layer.n_head_kv,
+                window: hparams.window_of(index),
+            })
             .collect()
     }
 

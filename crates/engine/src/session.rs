@@ -1,5 +1,6 @@
 //! One sequence of a context, which remembers its tokens and computes only what is new.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cache::SequenceId;
@@ -150,6 +151,15 @@ impl Predictor for Session {
             logits: self.context.logits(0),
             n_computed: ids.len() - n_kept,
         }))
+    }
+
+    fn remove(&mut self, positions: Range<usize>) -> Result<(), EngineError> {
+        let past = self.context.past_mut();
+        let n_reached = past.remove(self.sequence, positions.clone())?;
+        let end = positions.end.min(self.tokens.len());
+        self.tokens.drain(positions.start.min(end)..end);
+        self.tokens.truncate(n_reached);
+        Ok(())
     }
 }
 

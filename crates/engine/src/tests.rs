@@ -1,6 +1,7 @@
 //! Whole models: the golden checkpoints.
 
 pub mod golden;
+mod past;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ fn options(cache: CacheTypes, n_ctx: usize, n_ubatch: usize) -> LoadOptions {
         n_ctx: Some(n_ctx),
         cache,
         n_ubatch,
+        ..LoadOptions::default()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::block::{attention, feed_forward, norm, rope};
 use crate::tensors::{Slot, TensorRow, Weights, row};
 use crate::weights::Have;
 use crate::{Hyperparameters, ModelError};
-use gristmill_compute::{GraphBuilder, KvLayer, Tensor, Value};
+use gristmill_compute::{GraphBuilder, KvLayer, Rope, Tensor, Value};
 
 /// Embeddings and norms of an architecture that norms before attention and before the feed-forward part only.
 pub(crate) const ROWS: &[TensorRow] = &[
@@ -101,6 +101,19 @@ fn scaled(graph: &mut GraphBuilder, x: Value, factor: f32) -> Value {
         1.0 => x,
         factor => graph.scale(x, factor),
     }
+}
+
+/// The rotation of each layer's keys, where it has one; none where positions have embeddings: then keys depend on them in
+/// another way. A context of `n_ctx` positions decides between the divisors of some models.
+pub fn ropes(
+    hparams: &Hyperparameters,
+    weights: &Weights,
+    n_ctx: usize,
+) -> Option<Vec<Option<Rope>>> {
+    let divisors = rope::divisors(hparams, weights, n_ctx);
+    let of_layer = |layer| rope::of_layer(hparams, layer, divisors);
+    let ropes = (0..hparams.n_layers()).map(of_layer);
+    weights.position_embd.is_none().then(|| ropes.collect())
 }
 
 /// Embeddings of the batch's tokens, and of their positions where the model has such: `[n_embd, n_tokens]`.

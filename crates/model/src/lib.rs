@@ -23,7 +23,7 @@ pub use arch::{
     architecture_of_config,
 };
 pub use config::Config;
-pub use decoder::build;
+pub use decoder::{build, ropes};
 pub use error::ModelError;
 pub use hyperparameters::{
     Hyperparameters, LayerHyperparameters, MAX_LAYERS, RopeParameters, RopeScaling,

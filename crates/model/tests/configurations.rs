@@ -487,6 +487,7 @@ fn ops(metadata: &Metadata) -> Vec<&'static str> {
         k: handle(&[hparams.key_length, 16, layer.n_head_kv, 2]),
         v: handle(&[hparams.value_length, 16, layer.n_head_kv, 2]),
         page_len: 16,
+        table: 0,
     };
     let caches: Vec<KvLayer> = hparams.layers.iter().map(cache).collect();
     let mut graph = GraphBuilder::new(BatchShape {

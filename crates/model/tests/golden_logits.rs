@@ -93,6 +93,7 @@ fn run(model: &Model, backend: Arc<dyn Backend>, tokens: &[i32]) -> Vec<f32> {
             &[hparams.value_length, PAGE_LEN, layer.n_head_kv, n_pages],
         ),
         page_len: PAGE_LEN,
+        table: 0,
     };
     let caches: Vec<KvLayer> = hparams.layers.iter().map(cache).collect();
     let mut executor = Executor::new(vec![backend.clone()]);

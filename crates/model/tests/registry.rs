@@ -65,6 +65,7 @@ fn every_architecture_builds_a_graph_with_and_without_optional_tensors() {
                     k: handle(&[hparams.key_length, 16, layer.n_head_kv, 2]),
                     v: handle(&[hparams.value_length, 16, layer.n_head_kv, 2]),
                     page_len: 16,
+                    table: 0,
                 })
                 .collect();
             for (n_tokens, n_outputs) in [(5, 2), (1, 1), (3, 3)] {
@@ -354,6 +355,7 @@ fn a_model_whose_tokens_see_later_ones_builds_no_graph() {
             k: handle(&[hparams.key_length, 16, layer.n_head_kv, 2]),
             v: handle(&[hparams.value_length, 16, layer.n_head_kv, 2]),
             page_len: 16,
+            table: 0,
         };
         let caches: Vec<KvLayer> = hparams.layers.iter().map(cache).collect();
         let mut graph = GraphBuilder::new(BatchShape {

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gristmill_convert::{TemplateFault, TemplateText, template_text};
 use gristmill_engine::chat::ChatTemplate;
 use gristmill_engine::sampling::SamplingOptions;
-use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Limit, LoadOptions};
+use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Keep, Limit, LoadOptions};
 use gristmill_quant::TensorType;
 
 use crate::escapes::unescape;
@@ -196,6 +196,15 @@ pub struct AnswerFlags {
     /// Tokens to generate; -1 for no limit, -2 until the context is full
     #[arg(long = "predict", short = 'n', visible_alias = "n-predict", value_name = "N", default_value_t = -1, value_parser = numbers::whole(-2..=i64::from(i32::MAX)))]
     predict: i64,
+    /// When the context is full, drop half of what --keep does not keep and go on
+    #[arg(long, overrides_with = "no_context_shift")]
+    context_shift: bool,
+    /// When the context is full, end the answer: the default
+    #[arg(long, overrides_with = "context_shift")]
+    no_context_shift: bool,
+    /// Tokens of the prompt that a context shift keeps, behind the BOS; -1 for all
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = numbers::whole(-1..=i64::from(i32::MAX)))]
+    keep: i64,
     /// Never end by itself
     #[arg(long)]
     ignore_eos: bool,
@@ -212,6 +221,10 @@ impl AnswerFlags {
     ) -> anyhow::Result<GenerateOptions> {
         Ok(GenerateOptions {
             limit: Limit::from_number(self.predict)?,
+            context_shift: match self.context_shift {
+                true => Some(Keep::from_number(self.keep)?),
+                false => None,
+            },
             sampling,
             stops: Vec::new(),
             ignore_eos: self.ignore_eos,
@@ -242,6 +255,9 @@ pub struct LoadFlags {
     /// Type of its values
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = cache_types())]
     cache_type_v: TensorType,
+    /// Keep the whole past in layers with a window too, so that an answer can be taken back at any length
+    #[arg(long)]
+    swa_full: bool,
 }
 
 impl LoadFlags {
@@ -258,6 +274,8 @@ impl LoadFlags {
                 v: self.cache_type_v,
             },
             n_ubatch,
+            keeps_all: self.swa_full,
+            ..LoadOptions::default()
         }
     }
 }
@@ -296,9 +314,6 @@ pub struct IgnoredFlags {
     /// Output has no colours
     #[arg(long, value_name = "on|off|auto", num_args = 0..=1)]
     color: Option<String>,
-    /// The context is never shifted
-    #[arg(long)]
-    no_context_shift: bool,
     /// Timings are shown by --show-timings
     #[arg(long)]
     perf: bool,

@@ -14,6 +14,8 @@ pub struct KvLayer {
     pub v: Tensor,
     /// Positions per page.
     pub page_len: usize,
+    /// The page table by which positions are found: layers that forget at another pace have another one.
+    pub table: usize,
 }
 
 impl KvLayer {

@@ -84,7 +84,7 @@ impl Rope {
     }
 
     /// Radians per position of each pair, `n_dims / 2` of them, for divisors of the same number (or none).
-    pub(crate) fn frequencies(&self, factors: Option<&[f32]>) -> impl Iterator<Item = f32> {
+    pub fn frequencies(&self, factors: Option<&[f32]>) -> impl Iterator<Item = f32> {
         let ramp = self.yarn.map(|yarn| (yarn, self.ramp(&yarn)));
         (0..self.n_dims / 2).map(move |pair| {
             let exponent = 2.0 * pair as f64 / self.n_dims as f64;

@@ -285,14 +285,19 @@ fn limits(graph: &Graph) -> InputLimits {
             }
             Op::RopeTable(_) => limits.positions = least(limits.positions, any_position),
             Op::SelectOutputs => limits.output_rows = true,
-            Op::StoreKv(op) => limits.slots = least(limits.slots, op.layer.n_slots()),
+            Op::StoreKv(op) => {
+                let table = limits.table(op.layer.table);
+                table.slots = least(table.slots, op.layer.n_slots());
+            }
             Op::Attend(op) => {
                 limits.positions = least(limits.positions, any_position);
-                limits.pages = least(limits.pages, op.layer.n_pages());
-                limits.page_len = match limits.page_len {
+                let table = limits.table(op.layer.table);
+                table.pages = least(table.pages, op.layer.n_pages());
+                table.page_len = match table.page_len {
                     0 => op.layer.page_len,
                     len => len.min(op.layer.page_len),
                 };
+                table.window = table.window.max(op.attention.window.unwrap_or(usize::MAX));
             }
             _ => {}
         }

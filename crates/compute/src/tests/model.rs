@@ -134,6 +134,7 @@ impl Model {
                     k: cache(device, kv_type),
                     v: cache(device, kv_type),
                     page_len: PAGE_LEN,
+                    table: 0,
                 },
                 factors: vector(device, HEAD_DIM / 2, 2.0, random),
             }

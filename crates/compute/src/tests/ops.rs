@@ -383,6 +383,7 @@ fn attend(
         k: zeroed(&**backend, 0, ty, &[2, page_len, 1, 3]).expect("small"),
         v: zeroed(&**backend, 0, ty, &[2, page_len, 1, 3]).expect("small"),
         page_len,
+        table: 0,
     };
     let table = floats(
         &**backend,

@@ -87,6 +87,7 @@ fn wrong_attention_is_refused() {
         k: cache(&[2, 4, 1, 3]),
         v: cache(&[2, 4, 1, 3]),
         page_len: 4,
+        table: 0,
     };
     let choices = Attention {
         n_head: 2,
@@ -161,6 +162,7 @@ fn wrong_attention_is_refused() {
         attend(
             KvLayer {
                 page_len: 3,
+                table: 0,
                 ..layer
             },
             choices
@@ -397,6 +399,7 @@ fn inputs_are_checked_before_anything_runs() {
             k: zeroed(&*backend, 0, F16, &[4, 2, 1, 3]).expect("small"),
             v: zeroed(&*backend, 0, F16, &[4, 2, 1, 3]).expect("small"),
             page_len: 2,
+            table: 0,
         };
         let table = floats(&*backend, &[4, 8], &[1.0; 32]);
         let mut builder = GraphBuilder::new(BATCH);

@@ -86,11 +86,12 @@ impl Case {
         tokens: std::ops::Range<usize>,
     ) -> Result<Vec<f32>, KernelError> {
         let query_len = self.shape.key_dim * self.shape.n_head;
+        let page_table = self.without_what_nobody_sees(tokens.clone());
         let batch = AttentionBatch {
             q: &self.q[tokens.start * query_len..tokens.end * query_len],
             positions: &self.positions[tokens.clone()],
             sequences: &self.sequences[tokens.clone()],
-            page_table: &self.page_table,
+            page_table: &page_table,
             max_pages: self.max_pages,
         };
         let mut out = vec![f32::NAN; self.shape.value_dim * self.shape.n_head * tokens.len()];
@@ -105,6 +106,24 @@ impl Case {
             &mut out,
         )?;
         Ok(out)
+    }
+
+    /// The page table, where pages before the windows of these tokens are gone.
+    fn without_what_nobody_sees(&self, tokens: std::ops::Range<usize>) -> Vec<i32> {
+        let mut page_table = self.page_table.clone();
+        let Some(window) = self.shape.window else {
+            return page_table;
+        };
+        for (sequence, pages) in page_table.chunks_mut(self.max_pages).enumerate() {
+            let mine = tokens
+                .clone()
+                .filter(|&token| self.sequences[token] == sequence as i32);
+            let starts =
+                mine.map(|token| (self.positions[token] as usize + 1).saturating_sub(window));
+            let first = starts.min().unwrap_or(0) / self.shape.page_len;
+            pages[..first].fill(-1);
+        }
+        page_table
     }
 
     /// The definition, in f64.

@@ -9,12 +9,13 @@ use gristmill_quant as quant;
 impl Run<'_> {
     pub fn store(&self, op: &StoreKv, step: &Step, values: &mut [f32]) -> Result<(), ComputeError> {
         let [keys, key_values] = step.operands;
-        self.store_half(&op.layer.k, operand(step, keys, values)?)?;
-        self.store_half(&op.layer.v, operand(step, key_values, values)?)
+        let slots = self.inputs.slots_of(op.layer.table, self.batch);
+        self.store_half(&op.layer.k, operand(step, keys, values)?, slots)?;
+        self.store_half(&op.layer.v, operand(step, key_values, values)?, slots)
     }
 
     /// Writes `x` `[head_dim, n_head_kv, n_tokens]` to the slots of the batch.
-    fn store_half(&self, cache: &Tensor, x: &[f32]) -> Result<(), ComputeError> {
+    fn store_half(&self, cache: &Tensor, x: &[f32], slots: &[i32]) -> Result<(), ComputeError> {
         let [head_dim, page_len, n_head_kv, _] = cache.shape.dims();
         let (row_bytes, n_bytes) = (cache.row_bytes()?, cache.n_bytes()?);
         let mut floats = self.written_buffer(cache)?;
@@ -32,7 +33,7 @@ impl Run<'_> {
             .and_then(|all| all.get_mut(..n_bytes))
             .ok_or(outside)?;
         let tokens = x.chunks_exact((head_dim * n_head_kv).max(1));
-        for (token, &slot) in tokens.zip(self.inputs.slots) {
+        for (token, &slot) in tokens.zip(slots) {
             // The executor has checked that the slot is inside the cache.
             let slot = slot as usize;
             let mut row = slot / page_len * n_head_kv * page_len + slot % page_len;
@@ -68,7 +69,7 @@ impl Run<'_> {
             q,
             positions: self.inputs.positions,
             sequences: self.inputs.sequences,
-            page_table: self.inputs.page_table,
+            page_table: self.inputs.page_table_of(layer.table, self.batch),
             max_pages: self.batch.max_pages,
         };
         self.tensor_pair(&layer.k, &layer.v, |k, v| {

@@ -15,7 +15,7 @@ pub fn store(
     memory: &mut Memory,
     layer: &KvLayer,
     values: [&[f32]; 2],
-    inputs: &Inputs<'_>,
+    slots: &[i32],
 ) -> Result<(), ComputeError> {
     for (cache, value) in [&layer.k, &layer.v].into_iter().zip(values) {
         let [head_dim, _, n_head_kv, _] = cache.shape.dims();
@@ -23,7 +23,7 @@ pub fn store(
         let heads = value.chunks_exact(head_dim);
         for (index, head) in heads.enumerate() {
             let (token, head_index) = (index / n_head_kv, index % n_head_kv);
-            let row = cache_row(cache, head_index, inputs.slots[token] as usize);
+            let row = cache_row(cache, head_index, slots[token] as usize);
             let bytes =
                 memory.bytes_mut(cache.buffer, row_offset(cache, row, row_bytes), row_bytes)?;
             let encoded = cache.ty.encode(head, head_dim, None, bytes);
@@ -46,6 +46,7 @@ pub fn attend(
 ) -> Result<Vec<f32>, ComputeError> {
     let (layer, choices) = (&op.layer, &op.attention);
     let group = choices.n_head / choices.n_head_kv;
+    let page_table = inputs.page_table_of(layer.table, batch);
     let mut out = Vec::with_capacity(batch.n_tokens * choices.n_head * choices.value_dim);
     for (index, query) in queries.chunks_exact(choices.key_dim).enumerate() {
         let (token, head) = (index / choices.n_head, index % choices.n_head / group);
@@ -53,7 +54,7 @@ pub fn attend(
         let first = choices
             .window
             .map_or(0, |window| (position + 1).saturating_sub(window));
-        let pages = &inputs.page_table[inputs.sequences[token] as usize * batch.max_pages..];
+        let pages = &page_table[inputs.sequences[token] as usize * batch.max_pages..];
         let slot =
             |p: usize| pages[p / layer.page_len] as usize * layer.page_len + p % layer.page_len;
         let mut scores = Vec::with_capacity(position + 1 - first);

@@ -85,7 +85,8 @@ impl Backend for PlainBackend {
             let [a, b] = operands;
             let result = match &step.op {
                 Op::StoreKv(op) => {
-                    attention::store(&mut memory, &op.layer, [&a, &b], inputs)?;
+                    let slots = inputs.slots_of(op.layer.table, &segment.batch);
+                    attention::store(&mut memory, &op.layer, [&a, &b], slots)?;
                     continue;
                 }
                 Op::Attend(op) => attention::attend(&memory, op, &a, &segment.batch, inputs)?,

@@ -1,0 +1,78 @@
+//! The context of `run`: what happens when it is full, and what layers with a window keep.
+
+use crate::fixtures::with_model;
+use crate::harness::{Workplace, piped};
+
+/// What a run with these words says, as JSON, and on standard error.
+fn answer(place: &Workplace, words: &str) -> (serde_json::Value, String) {
+    let mut command = place.command("gristmill");
+    let fixed = "run -m a.gguf -no-cnv -t 1 --temp 0 --ignore-eos --output-format json";
+    command.args(fixed.split(' ')).args(words.split(' '));
+    let output = piped(&mut command, b"").1;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words}: {told}");
+    let answer = serde_json::from_slice(&output.stdout).expect("the output is JSON");
+    (answer, told)
+}
+
+fn n_ids(answer: &serde_json::Value) -> usize {
+    answer["ids"].as_array().expect("a list").len()
+}
+
+#[test]
+fn case_b69_a_full_context_ends_the_answer_unless_it_may_be_shifted() {
+    let place = with_model();
+    let (ended, told) = answer(&place, "-p hello -c 64 -n 100");
+    assert_eq!(ended["stop"], "context");
+    assert!(told.contains("ended by the full context"), "{told}");
+    let (shifted, _) = answer(&place, "-p hello -c 64 -n 100 --context-shift --keep 2");
+    assert_eq!((&shifted["stop"], n_ids(&shifted)), (&"length".into(), 100));
+    assert_eq!(
+        ended["ids"].as_array(),
+        shifted["ids"]
+            .as_array()
+            .map(|ids| ids[..n_ids(&ended)].to_vec())
+            .as_ref()
+    );
+    // -1 goes on without end where the context is shifted, so that only -2 can be waited for.
+    let (full, _) = answer(&place, "-p hello -c 64 -n -2 --context-shift");
+    assert_eq!(full["ids"], ended["ids"]);
+    let (last, _) = answer(
+        &place,
+        "-p hello -c 64 -n 100 --context-shift --no-context-shift",
+    );
+    assert_eq!(last["ids"], ended["ids"]);
+
+    let refused =
+        "gristmill run -m a.gguf -no-cnv -p hello -c 64 --log-disable --context-shift --keep";
+    insta::assert_snapshot!(place.run(&format!("{refused} 70")), @r"
+    exit: 1
+    --- stderr
+    error: 70 tokens to keep leave no room to shift a context of 64
+    hint: keep fewer than 62 tokens with --keep, or give a longer context with -c
+    ");
+    let wrong = place.run(&format!("{refused} -2"));
+    let expected = "invalid value '-2' for '--keep <N>': it must be a whole number from -1";
+    assert!(
+        wrong.starts_with("exit: 2") && wrong.contains(expected),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn a_window_takes_less_memory_and_says_the_same() {
+    let Some(folder) = gristmill_golden::folder("convert/gemma3_text") else {
+        return;
+    };
+    let place = Workplace::new();
+    std::fs::copy(folder.join("gemma3_text-f32.gguf"), place.path("a.gguf"))
+        .expect("the model can be copied");
+    let (windowed, told) = answer(&place, "-p hello -c 512 -n 40 -ub 32");
+    let (whole, told_of_whole) = answer(&place, "-p hello -c 512 -n 40 -ub 32 --swa-full");
+    assert_eq!(windowed["ids"], whole["ids"]);
+    let cache = |told: &str| {
+        let line = told.lines().find(|line| line.contains("KV cache"));
+        line.map(str::to_owned).expect("the report has the cache")
+    };
+    assert_ne!(cache(&told), cache(&told_of_whole));
+}
