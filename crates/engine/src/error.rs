@@ -284,6 +284,33 @@ impl EngineError {
         }
     }
 
+    /// The remedies of what concerns the past.
+    fn past_hint(&self) -> Option<String> {
+        match self {
+            EngineError::CacheType { .. } => Some(format!("give one of {}", cache_types(1 << 10))),
+            EngineError::CacheHeads { what, head_dim, .. } => {
+                let flag = if *what == "keys" { "-ctk" } else { "-ctv" };
+                Some(format!(
+                    "give one of {} with {flag}",
+                    cache_types(*head_dim)
+                ))
+            }
+            EngineError::Keep { .. } => Some("give a number, or -1 for the whole prompt".into()),
+            EngineError::KeepTooLarge { n_ctx, .. } => Some(format!(
+                "keep fewer than {} tokens with --keep, or give a longer context with -c",
+                n_ctx.saturating_sub(2)
+            )),
+            EngineError::CacheFull { .. } => {
+                Some("give a longer context with -c, or end sequences that are done with".into())
+            }
+            EngineError::SavedState { .. } => Some(
+                "restore it where model, context and cache types are those it was saved with"
+                    .into(),
+            ),
+            _ => None,
+        }
+    }
+
     /// What to do about it, where a remedy is known: one sentence for a `hint:` line.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -327,37 +354,25 @@ impl EngineError {
                 "change the messages, or give another template with --chat-template or --chat-template-file".into(),
             ),
             EngineError::EmptyPrompt => Some("give a text with at least one token".into()),
-            EngineError::CacheType { .. } => Some(format!("give one of {}", cache_types(1 << 10))),
-            EngineError::CacheHeads { what, head_dim, .. } => {
-                let flag = if *what == "keys" { "-ctk" } else { "-ctv" };
-                Some(format!("give one of {} with {flag}", cache_types(*head_dim)))
-            }
             EngineError::Limit { .. } => {
                 Some("give a number, -1 for no limit, or -2 to fill the context".into())
             }
-            EngineError::Keep { .. } => {
-                Some("give a number, or -1 for the whole prompt".into())
-            }
-            EngineError::KeepTooLarge { n_ctx, .. } => Some(format!(
-                "keep fewer than {} tokens with --keep, or give a longer context with -c",
-                n_ctx.saturating_sub(2)
-            )),
             EngineError::UnknownSampler { .. } | EngineError::UnsupportedSampler { .. } => {
                 Some(crate::sampling::supported_samplers())
             }
             EngineError::TemplateSyntax { .. } | EngineError::TemplateRender { .. } => {
                 Some("give another template with --chat-template or --chat-template-file".into())
             }
-            EngineError::CacheFull { .. } => {
-                Some("give a longer context with -c, or end sequences that are done with".into())
-            }
-            EngineError::SavedState { .. } => {
-                Some("restore it where model, context and cache types are those it was saved with".into())
-            }
             EngineError::TensorPlace { .. } => Some("use a machine with 64 bits".into()),
             EngineError::Kernel(
                 KernelError::UnknownIsa { .. } | KernelError::UnsupportedIsa { .. },
             ) => Some("leave GRISTMILL_ISA unset: the fastest instruction set that is there is taken".into()),
+            EngineError::CacheType { .. }
+            | EngineError::CacheHeads { .. }
+            | EngineError::CacheFull { .. }
+            | EngineError::Keep { .. }
+            | EngineError::KeepTooLarge { .. }
+            | EngineError::SavedState { .. } => self.past_hint(),
             // What is left is a fault of this program.
             EngineError::Kernel(_) | EngineError::Compute(_) => None,
         }
