@@ -19,6 +19,8 @@ mod edit;
 mod edit_advice;
 #[path = "main/effects.rs"]
 mod effects;
+#[path = "main/embed.rs"]
+mod embed;
 #[path = "main/feature.rs"]
 mod feature;
 #[path = "main/fixtures.rs"]

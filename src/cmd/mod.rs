@@ -6,6 +6,7 @@ mod convert;
 mod demo;
 mod diff;
 mod edit;
+mod embed;
 mod endian;
 mod hash;
 mod inspect;
@@ -16,6 +17,7 @@ mod merge;
 mod pipeline;
 mod pull;
 mod quantize;
+mod rerank;
 mod run;
 mod split;
 mod tokenize;
@@ -33,6 +35,7 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<demo::Demo>(),
     Command::of::<diff::Diff>(),
     Command::of::<edit::Edit>(),
+    Command::of::<embed::Embed>(),
     Command::of::<endian::Endian>(),
     Command::of::<hash::Hash>(),
     Command::of::<inspect::Inspect>(),
@@ -43,6 +46,7 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<pipeline::Pipeline>(),
     Command::of::<pull::Pull>(),
     Command::of::<quantize::Quantize>(),
+    Command::of::<rerank::Rerank>(),
     Command::of::<run::Run>(),
     Command::of::<split::Split>(),
     Command::of::<tokenize::Tokenize>(),

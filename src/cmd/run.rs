@@ -2,8 +2,8 @@
 
 mod chat;
 mod command;
-mod flags;
-mod input;
+pub(super) mod flags;
+pub(super) mod input;
 mod output;
 mod sampling;
 

@@ -6,7 +6,10 @@ use gristmill_convert::ConvertError;
 use gristmill_convert::quantize::{Importance, QuantizeOptions, quantize};
 use gristmill_convert::recipe::Recipe;
 use gristmill_engine::sampling::SamplingOptions;
-use gristmill_engine::{GenerateOptions, Limit, Listener, LoadOptions, Model, Session, raw_prompt};
+use gristmill_engine::{
+    EmbedOptions, Embedder, GenerateOptions, Limit, Listener, LoadOptions, Model, Session,
+    raw_prompt,
+};
 use gristmill_gguf::{Imatrix, ImatrixEntry};
 
 /// Ids that each file has to say.
@@ -25,6 +28,18 @@ fn even_importance(path: &Path) -> Importance {
         }
     }
     Importance::new("even.imatrix", imatrix)
+}
+
+/// Whether an encoder gives vectors.
+fn embeds(path: &Path) -> bool {
+    let file = gristmill_gguf::Model::open(path).expect("what was written can be opened");
+    let options = LoadOptions::default();
+    let model = Model::load(file, &options).expect("what was written can be loaded");
+    let embedder = Embedder::new(model, &options, &EmbedOptions::default());
+    let mut embedder = embedder.expect("the encoder can be used");
+    let ids = embedder.encode(b"Good morrow, cousin.", false);
+    // Numbers that are none would be an error.
+    embedder.embed(&[ids], 512).is_ok()
 }
 
 /// What a model says greedily; its logits are checked on the way.
@@ -54,7 +69,7 @@ fn speak(path: &Path) -> Vec<u32> {
 
 /// Quantizes a model to every recipe, and lets each file speak; returns how many files there were, and how many recipes
 /// have no type for the model's rows.
-fn every_recipe(source: &Path) -> (usize, usize) {
+fn every_recipe(source: &Path, is_encoder: bool) -> (usize, usize) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let output = folder.path().join("out.gguf");
     let (mut n_files, mut n_refused) = (0, 0);
@@ -78,7 +93,10 @@ fn every_recipe(source: &Path) -> (usize, usize) {
             }
             Err(error) => panic!("{what}: {error}"),
         };
-        assert_eq!(speak(&output).len(), N_IDS, "{what}");
+        match is_encoder {
+            true => assert!(embeds(&output), "{what}"),
+            false => assert_eq!(speak(&output).len(), N_IDS, "{what}"),
+        }
         let types: Vec<String> = report
             .histogram()
             .iter()
@@ -102,7 +120,8 @@ fn golden_models_run_in_every_recipe() {
     let n_recipes = Recipe::available().count();
     let mut n_files = 0;
     for checkpoint in checkpoints {
-        let (files, refused) = every_recipe(&checkpoint.converted("f32"));
+        let is_encoder = checkpoint.hidden().is_some();
+        let (files, refused) = every_recipe(&checkpoint.converted("f32"), is_encoder);
         assert_eq!(files + refused, n_recipes);
         n_files += files;
     }
@@ -113,7 +132,7 @@ fn golden_models_run_in_every_recipe() {
 #[ignore = "needs the models that .ci/run downloads"]
 fn real_models_run_in_every_recipe() {
     for (path, _) in crate::real::models() {
-        let (_, n_refused) = every_recipe(&path);
+        let (_, n_refused) = every_recipe(&path, false);
         assert!(n_refused <= 1, "{}", path.display());
     }
 }

@@ -6,7 +6,7 @@ use crate::safetensors_file::{Entry, read_header};
 use crate::small_file::read_json;
 use crate::source::{LocalFile, Source};
 use crate::tokenizer::ADDITIONAL_TEMPLATES;
-use gristmill_model::Config;
+use gristmill_model::{Config, Pooling};
 use safetensors::Dtype;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -177,9 +177,48 @@ fn read_config(folder: &Path) -> Result<(Value, Config), ConvertError> {
     if let Some(scheme) = quantization_scheme(folder, &stated)? {
         return Err(ConvertError::QuantizedSource { path, scheme });
     }
-    let config =
+    let mut config =
         Config::from_value(stated.clone()).map_err(|error| ConvertError::from(error).of(folder))?;
+    config.pooling = pooling(folder)?;
     Ok((stated, config))
+}
+
+/// How a sentence transformer pools: the settings of the first module that does.
+///
+/// # Errors
+/// A damaged file, or a way of pooling that no GGUF file can name.
+fn pooling(folder: &Path) -> Result<Option<Pooling>, ConvertError> {
+    let modules: Option<Vec<Value>> = read_json(&folder.join("modules.json"))?;
+    let field = |module: &Value, key: &str| module.get(key)?.as_str().map(str::to_owned);
+    let pools = |module: &&Value| field(module, "type").is_some_and(|ty| ty.ends_with("Pooling"));
+    let Some(place) = modules.iter().flatten().find(pools) else {
+        return Ok(None);
+    };
+    let place = PathBuf::from(field(place, "path").unwrap_or_default());
+    let path = folder.join(&place).join("config.json");
+    // A folder tells about itself only.
+    let is_inside = |part| matches!(part, Component::Normal(_));
+    if !place.components().all(is_inside) {
+        return Err(ConvertError::Pooling { path });
+    }
+    let settings: Value = read_json(&path)?.unwrap_or_default();
+    let is_on = |key: &&str| settings.get(*key) == Some(&Value::Bool(true));
+    let named = field(&settings, "pooling_mode");
+    let kinds = [
+        ("pooling_mode_mean_tokens", "mean", Pooling::Mean),
+        ("pooling_mode_cls_token", "cls", Pooling::Cls),
+        ("pooling_mode_lasttoken", "lasttoken", Pooling::Last),
+    ];
+    let switched = kinds.iter().find(|(key, ..)| is_on(key));
+    let by_name = || {
+        kinds
+            .iter()
+            .find(|(_, name, _)| named.as_deref() == Some(*name))
+    };
+    match switched.or_else(by_name) {
+        Some((.., pooling)) => Ok(Some(*pooling)),
+        None => Err(ConvertError::Pooling { path }),
+    }
 }
 
 /// How a checkpoint is quantized, in its configuration's words.

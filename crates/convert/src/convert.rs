@@ -10,7 +10,7 @@ use crate::progress::{Event, Progress};
 use crate::quantize::{QUANTIZATION_VERSION, quantized_metadata};
 use crate::recipe::ModelFacts;
 use crate::stream::Stream;
-use crate::tokenizer::{TokenizerLog, TokenizerOptions, tokenizer_metadata};
+use crate::tokenizer::{TokenizerLog, TokenizerOptions, sample, tokenizer_metadata};
 use gristmill_gguf::{Metadata, ShardLimits, ShardPlan, ShardWriter, WriteOptions, check_target};
 use gristmill_kernels::Pool;
 use gristmill_model::Hyperparameters;
@@ -151,7 +151,8 @@ fn convert_folder(
     let label = options.output_type.label(output);
     let path = output_path(options, &authorship, label);
     let mut metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
-    check_vocabulary(&metadata, &options.folder.join(log.file))?;
+    let vocabulary = check_vocabulary(&metadata, &options.folder.join(log.file))?;
+    warnings.extend(sample::compare(&options.folder, &vocabulary)?);
     if let OutputType::Recipe(recipe) = options.output_type {
         warnings.extend(plan.apply(recipe, &ModelFacts::from_metadata(&metadata)?)?);
         metadata = quantized_metadata(&metadata, Some(recipe.id), &[]);
@@ -215,7 +216,11 @@ fn tensor_plan(
 /// Refuses weights that do not fit the configuration before a vocabulary is filled up to the number of rows it states.
 fn check_rows(checkpoint: &Checkpoint, output: Uniform) -> Result<(), ConvertError> {
     if checkpoint.config.integer("vocab_size")?.is_some() {
-        let hparams = hyperparameters(checkpoint, output, &Metadata::new())?;
+        let mut tokenizer = Metadata::new();
+        if let Some(n_types) = checkpoint.config.integer("type_vocab_size")? {
+            tokenizer.set("tokenizer.ggml.token_type_count", n_types);
+        }
+        let hparams = hyperparameters(checkpoint, output, &tokenizer)?;
         Plan::new(checkpoint, &hparams, output)?;
     }
     Ok(())
@@ -243,9 +248,10 @@ fn import_tokenizer(
 }
 
 /// Loads the vocabulary as it will be written, so that no file is made whose text nothing could tokenize.
-fn check_vocabulary(metadata: &Metadata, path: &Path) -> Result<(), ConvertError> {
+/// Gives it.
+fn check_vocabulary(metadata: &Metadata, path: &Path) -> Result<Tokenizer, ConvertError> {
     match Tokenizer::from_metadata(metadata) {
-        Ok(_) => Ok(()),
+        Ok(tokenizer) => Ok(tokenizer),
         Err(source) => Err(ConvertError::Vocabulary {
             path: path.to_owned(),
             source: Box::new(source),

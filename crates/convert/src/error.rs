@@ -206,6 +206,12 @@ pub enum ConvertError {
         /// What is wrong.
         reason: String,
     },
+    /// A sentence transformer that pools in a way for which GGUF has no number.
+    #[error("{}: this way of pooling is none of mean, cls and lasttoken, which GGUF files can name", .path.display())]
+    Pooling {
+        /// The file that states it.
+        path: PathBuf,
+    },
     /// A vocabulary that no program could load from the finished file.
     #[error("{}: its vocabulary could not be loaded from the output: {source}", .path.display())]
     Vocabulary {
@@ -641,6 +647,7 @@ impl ConvertError {
         Adapter => "merge it into its base model and convert that; adapters are not converted yet";
         ElementType => "save the checkpoint in bf16, f16 or f32 and convert that";
         UnknownPreTokenizerName => "give a known name, or leave it to the tokenizer's own files";
+        Pooling => "take modules.json out of the folder, and choose a way with `embed --pooling`";
         NoTokenizer => "download the checkpoint's tokenizer files into the folder";
         UnknownRecipe => "`gristmill quantize --help` lists the types";
         UnknownArchitecture => "the metadata is damaged or was edited; `--override-kv general.architecture=str:NAME` sets the right name";

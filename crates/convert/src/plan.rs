@@ -88,6 +88,7 @@ impl Plan {
                 }
                 None => match hparams.architecture.layer_of(&known) {
                     Some(layer) if layer >= hparams.n_layers() => beyond.push((layer, name)),
+                    _ if hparams.architecture.names(&known) => plan.left_out.push(name.clone()),
                     _ => plan.unknown.push(name.clone()),
                 },
             }
@@ -204,6 +205,7 @@ fn text_name(name: &str, text_part: Option<&TextPart>) -> Option<String> {
         ".attn.masked_bias",
         ".attn.bias",
         ".rotary_emb.inv_freq",
+        ".position_ids",
     ];
     if COMPUTED.iter().any(|suffix| name.ends_with(suffix)) {
         return None;
@@ -213,7 +215,14 @@ fn text_name(name: &str, text_part: Option<&TextPart>) -> Option<String> {
     };
     let mut others = part.other_prefixes.iter();
     let is_other = others.any(|prefix| name.starts_with(prefix));
-    (!is_other).then(|| name.replace(part.infix, ""))
+    let name = name.replace(part.infix, "");
+    // The oldest names of a norm's tensors.
+    let name = match name.rsplit_once('.') {
+        Some((start, "gamma")) => format!("{start}.weight"),
+        Some((start, "beta")) => format!("{start}.bias"),
+        _ => name,
+    };
+    (!is_other).then_some(name)
 }
 
 fn check(tensor: &CheckpointTensor, spec: &TensorSpec) -> Result<(), ConvertError> {

@@ -560,3 +560,78 @@ fn the_embedded_model() {
     let ids = tokenizer.encode("Once upon a time", EncodeOptions::default());
     assert_eq!(tokenizer.decode(&ids, false), b"Once upon a time");
 }
+
+/// The warnings of a conversion of the vocabulary alone.
+fn warnings_of(folder: &Path, pre: Option<&str>) -> Vec<String> {
+    let output = tempfile::tempdir().unwrap();
+    let options = gristmill_convert::ConvertOptions {
+        output: Some(output.path().join("vocabulary.gguf")),
+        pre_tokenizer: pre.map(str::to_owned),
+        vocab_only: true,
+        ..gristmill_convert::ConvertOptions::new(folder)
+    };
+    let report = gristmill_convert::convert(&options, &mut |_| {}).unwrap();
+    let about = |warning: &String| warning.contains("sample texts");
+    report.warnings.into_iter().filter(about).collect()
+}
+
+/// Case B22: the file's tokenizer is tried beside the definition, and what comes out otherwise is shown by name, text and
+/// ids.
+#[test]
+fn b22_a_vocabulary_is_compared_with_its_definition() {
+    let Some(golden) = gristmill_golden::folder("convert") else {
+        return;
+    };
+    for (name, pre) in [
+        ("gpt2", "gpt-2"),
+        ("starcoder2", "starcoder"),
+        ("gemma2", "default"),
+    ] {
+        assert_eq!(
+            warnings_of(&golden.join(name).join("hf"), Some(pre)),
+            [""; 0],
+            "{name}"
+        );
+    }
+    // By the wrong name, words are cut at other places.
+    let warnings = warnings_of(&golden.join("gpt2/hf"), Some("qwen2"));
+    let [warning] = warnings.as_slice() else {
+        panic!("{warnings:?}");
+    };
+    assert!(
+        warning
+            .contains(" of 27 sample texts get other tokens than by tokenizer.json; the first, ")
+            && warning.contains("has the ids ["),
+        "{warning}"
+    );
+    // What no GGUF file can say.
+    let warnings = warnings_of(&golden.join("qwen2/hf"), Some("qwen2"));
+    let [warning] = warnings.as_slice() else {
+        panic!("{warnings:?}");
+    };
+    let end = "in the file (tokenizer.json normalizes text to a Unicode form, which programs do for no GGUF file)";
+    assert!(
+        warning.contains("accents by themselves: ") && warning.ends_with(end),
+        "{warning}"
+    );
+    // An added token that takes the spaces beside it.
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "tokenizer_config.json"] {
+        std::fs::copy(golden.join("gpt2/hf").join(file), folder.path().join(file)).unwrap();
+    }
+    let mut definition = read(&golden.join("gpt2/hf/tokenizer.json"));
+    definition["added_tokens"][0]["lstrip"] = true.into();
+    let text = definition.to_string();
+    std::fs::write(folder.path().join("tokenizer.json"), &text).unwrap();
+    let warnings = warnings_of(folder.path(), Some("gpt-2"));
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("the first, the added token \""),
+        "{warnings:?}"
+    );
+    // What only its authors' library would fill up to is no matter.
+    definition["added_tokens"][0]["lstrip"] = false.into();
+    definition["padding"] = json!({"strategy": {"Fixed": 1_000_000_000}, "direction": "Right",
+        "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "x"});
+    std::fs::write(folder.path().join("tokenizer.json"), definition.to_string()).unwrap();
+    assert_eq!(warnings_of(folder.path(), Some("gpt-2")), [""; 0]);
+}

@@ -11,6 +11,9 @@ use crate::model::{LoadOptions, Model};
 /// Plans kept; a chat needs one for decoding and a few for the ends of prompts.
 const PLANS_KEPT: usize = 8;
 
+/// Short texts that there is room for at once where vectors are made; each takes a page.
+const TEXTS_MIN: usize = 32;
+
 /// One token of a batch. Its position is the next of its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchToken {
@@ -32,11 +35,28 @@ pub struct Context {
     plans: Vec<(BatchShape, Plan)>,
     n_ctx: usize,
     n_ubatch: usize,
+    /// Pages of the smallest table of the cache.
+    n_pages: usize,
     inputs: InputBuffers,
     /// Logits of earlier parts of the batch, where it takes more than one execution to give them all.
     rows: Vec<f32>,
     /// Whether all rows of the last batch are the executor's output.
     direct: bool,
+    output: Output,
+}
+
+/// What the rows of a batch are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Output {
+    /// Logits.
+    Logits,
+    /// The last layer's rows, or the scores of a classifier.
+    Hidden {
+        /// Whether a token sees no later one. Otherwise a sequence must come in one batch.
+        causal: bool,
+        /// Scores.
+        scores: bool,
+    },
 }
 
 #[derive(Default)]
@@ -66,26 +86,53 @@ impl Context {
     ///
     /// Errors: a context of no positions, a cache type that is not supported, not enough memory.
     pub fn new(model: Arc<Model>, options: &LoadOptions) -> Result<Self, EngineError> {
-        let n_ctx = model.context_length(options)?;
-        let backend = model.backend();
-        let layout = model.cache_layout(options, n_ctx)?;
-        let cache = PagedCache::new(backend.clone(), &layout, model.rotations(n_ctx)?)?;
-        let mut context = Context {
-            executor: Executor::new(vec![backend]),
-            cache,
-            plans: Vec::new(),
-            n_ctx,
-            n_ubatch: options.n_ubatch.clamp(1, n_ctx),
-            inputs: InputBuffers::default(),
-            rows: Vec::new(),
-            direct: false,
-            model,
-        };
+        let mut context = Self::of(model, options, Output::Logits)?;
         for n_tokens in [context.n_ubatch, 1] {
             let plan = context.plan(n_tokens, 1, 1)?;
             context.executor.prepare(&context.plans[plan].1)?;
         }
         Ok(context)
+    }
+
+    /// Reserves the cache for rows of some kind; every batch is planned when it comes.
+    pub(crate) fn of(
+        model: Arc<Model>,
+        options: &LoadOptions,
+        output: Output,
+    ) -> Result<Self, EngineError> {
+        let n_ctx = model.context_length(options)?;
+        let backend = model.backend();
+        let options = &LoadOptions {
+            // Texts of one batch lie side by side.
+            keeps_all: options.keeps_all || matches!(output, Output::Hidden { .. }),
+            ..*options
+        };
+        let mut layout = model.cache_layout(options, n_ctx)?;
+        let n_ubatch = match output {
+            Output::Logits => options.n_ubatch.clamp(1, n_ctx),
+            Output::Hidden { causal: true, .. } => options.n_ubatch.max(1),
+            // A text is seen as a whole, so it is computed as a whole.
+            Output::Hidden { .. } => usize::MAX,
+        };
+        if matches!(output, Output::Hidden { .. }) {
+            let tables = layout.tables.iter_mut();
+            tables.for_each(|table| table.n_pages = table.n_pages.max(TEXTS_MIN));
+        }
+        let n_pages = layout.tables.iter().map(|table| table.n_pages).min();
+        let cache = PagedCache::new(backend.clone(), &layout, model.rotations(n_ctx)?)?;
+        Ok(Context {
+            executor: Executor::new(vec![backend]),
+            cache,
+            plans: Vec::new(),
+            n_ctx,
+            n_ubatch,
+            n_pages: n_pages.unwrap_or(0),
+            inputs: InputBuffers::default(),
+            rows: Vec::new(),
+            direct: false,
+            output,
+            model,
+        })
     }
 
     /// The model.
@@ -118,6 +165,11 @@ impl Context {
         self.executor.arena_bytes(0) as u64
     }
 
+    /// Pages of the cache.
+    pub(crate) fn n_pages(&self) -> usize {
+        self.n_pages
+    }
+
     /// Most tokens of one execution.
     pub fn n_ubatch(&self) -> usize {
         self.n_ubatch
@@ -147,14 +199,28 @@ impl Context {
 
     /// Row `index` of the last batch's logits, `[n_vocab]`; empty if there is none.
     pub fn logits(&self, index: usize) -> &[f32] {
+        self.row(index)
+    }
+
+    /// Row `index` of the last batch, of [`Context::row_width`] elements; empty if there is none.
+    pub(crate) fn row(&self, index: usize) -> &[f32] {
         let rows = if self.direct {
             self.executor.output(0)
         } else {
             &self.rows
         };
-        let n_vocab = self.model.n_vocab();
-        rows.get(index * n_vocab..(index + 1) * n_vocab)
-            .unwrap_or(&[])
+        let width = self.row_width();
+        rows.get(index * width..(index + 1) * width).unwrap_or(&[])
+    }
+
+    /// Elements of a row.
+    pub(crate) fn row_width(&self) -> usize {
+        let hparams = self.model.hyperparameters();
+        match self.output {
+            Output::Logits => hparams.n_vocab,
+            Output::Hidden { scores: true, .. } if self.model.has_labels() => hparams.n_labels,
+            Output::Hidden { .. } => hparams.n_embd,
+        }
     }
 
     fn check(&self, batch: &[BatchToken]) -> Result<(), EngineError> {
@@ -287,10 +353,10 @@ impl Context {
             self.plans[index..].rotate_left(1);
         } else {
             let mut graph = GraphBuilder::new(shape);
-            let logits = self
-                .model
-                .build(self.cache.layers(), self.n_ctx, &mut graph)?;
-            let graph = graph.finish(&[logits])?;
+            let rows =
+                self.model
+                    .build(self.cache.layers(), self.n_ctx, self.output, &mut graph)?;
+            let graph = graph.finish(&[rows])?;
             let plan = Plan::new(&graph, self.executor.devices())?;
             if self.plans.len() == PLANS_KEPT {
                 self.plans.remove(0);

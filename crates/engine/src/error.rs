@@ -66,6 +66,36 @@ pub enum EngineError {
         /// The logit.
         value: f32,
     },
+    /// Scores were asked of a model without a classifier.
+    #[error("the model has no classifier, so it gives no scores")]
+    NoClassifier,
+    /// A text without a token.
+    #[error("it has no tokens, so there is nothing to embed")]
+    NothingToEmbed,
+    /// A text that is longer than what can be seen as a whole.
+    #[error("it has {n_tokens} tokens, but at most {n_ctx} can be embedded")]
+    TooLongToEmbed {
+        /// Tokens of the text.
+        n_tokens: usize,
+        /// Positions of the context.
+        n_ctx: usize,
+        /// The most that the model allows.
+        n_ctx_max: usize,
+    },
+    /// A vector with an element that is no number.
+    #[error("the model gave a vector with the value {value}")]
+    VectorNotFinite {
+        /// The first such value.
+        value: f32,
+    },
+    /// One of several texts cannot be embedded.
+    #[error("text {index}: {source}")]
+    Item {
+        /// Its number, from 0.
+        index: usize,
+        /// Why not.
+        source: Box<EngineError>,
+    },
     /// A tensor of a type that its place in the model cannot have.
     #[error("tensor `{name}` has type {ty}, {reason}")]
     TensorType {
@@ -311,6 +341,38 @@ impl EngineError {
         }
     }
 
+    /// Remedies in the same words whatever the numbers are.
+    fn fixed_hint(&self) -> Option<&'static str> {
+        Some(match self {
+            EngineError::Limit { .. } => {
+                "give a number, -1 for no limit, or -2 to fill the context"
+            }
+            EngineError::TemplateRefused { .. } => {
+                "change the messages, or give another template with --chat-template or --chat-template-file"
+            }
+            EngineError::TensorPlace { .. } => "use a machine with 64 bits",
+            EngineError::NoClassifier => {
+                "use a reranker, or another pooling (mean, cls, last, none)"
+            }
+            EngineError::NothingToEmbed => "leave it out, or give it a text",
+            EngineError::TooLongToEmbed {
+                n_ctx, n_ctx_max, ..
+            } if n_ctx < n_ctx_max => {
+                "cut it off with --truncate, or give a longer context with -c"
+            }
+            EngineError::TooLongToEmbed { .. } => {
+                "cut it off with --truncate, or split it: the model sees no more at once"
+            }
+            _ => return None,
+        })
+    }
+
+    /// The same, of the text of this number.
+    pub(crate) fn of_item(self, index: usize) -> Self {
+        let source = Box::new(self);
+        EngineError::Item { index, source }
+    }
+
     /// What to do about it, where a remedy is known: one sentence for a `hint:` line.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -341,29 +403,29 @@ impl EngineError {
             | EngineError::Compute(gristmill_compute::ComputeError::OutOfMemory { .. }) => {
                 Some("give a shorter context with -c".into())
             }
-            EngineError::BadLogits { .. } | EngineError::LogitNotFinite { .. } => Some(
+            EngineError::BadLogits { .. } | EngineError::LogitNotFinite { .. } | EngineError::VectorNotFinite { .. } => Some(
                 "the weights are damaged or hold values out of range: `gristmill check FILE` names the tensors; or compare the file's hash with its source".into(),
             ),
+            EngineError::NoClassifier
+            | EngineError::NothingToEmbed
+            | EngineError::TooLongToEmbed { .. }
+            | EngineError::Limit { .. }
+            | EngineError::TemplateRefused { .. }
+            | EngineError::TensorPlace { .. } => self.fixed_hint().map(str::to_owned),
+            EngineError::Item { source, .. } => source.hint(),
             EngineError::NoCandidates => {
                 Some("give fewer negative logit biases, or check the file with `gristmill check FILE`".into())
             }
             EngineError::TensorType { .. } => Some(
                 "convert the model again, or update gristmill if the file is of a newer program".into(),
             ),
-            EngineError::TemplateRefused { .. } => Some(
-                "change the messages, or give another template with --chat-template or --chat-template-file".into(),
-            ),
             EngineError::EmptyPrompt => Some("give a text with at least one token".into()),
-            EngineError::Limit { .. } => {
-                Some("give a number, -1 for no limit, or -2 to fill the context".into())
-            }
             EngineError::UnknownSampler { .. } | EngineError::UnsupportedSampler { .. } => {
                 Some(crate::sampling::supported_samplers())
             }
             EngineError::TemplateSyntax { .. } | EngineError::TemplateRender { .. } => {
                 Some("give another template with --chat-template or --chat-template-file".into())
             }
-            EngineError::TensorPlace { .. } => Some("use a machine with 64 bits".into()),
             EngineError::Kernel(
                 KernelError::UnknownIsa { .. } | KernelError::UnsupportedIsa { .. },
             ) => Some("leave GRISTMILL_ISA unset: the fastest instruction set that is there is taken".into()),

@@ -11,6 +11,7 @@
 mod cache;
 pub mod chat;
 mod context;
+mod embed;
 mod error;
 mod generate;
 mod model;
@@ -27,11 +28,13 @@ pub use cache::{
     SequenceId, TableLayout,
 };
 pub use context::{BatchToken, Context};
+pub use embed::{EmbedOptions, Embedder, Vectors, cosine, normalize};
 pub use error::EngineError;
 pub use generate::{
     Answer, GenerateOptions, Keep, Limit, Listener, Prediction, Predictor, Step, StopReason,
     Timings, Watch, generate,
 };
+pub use gristmill_model::Pooling;
 pub use model::{CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
 pub use report::LoadReport;

@@ -6,12 +6,13 @@ use gristmill_compute::{
     Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, Shape, Tensor, Value,
 };
 use gristmill_gguf as gguf;
-use gristmill_model::{Hyperparameters, TensorSpec, Weights};
+use gristmill_model::{Hyperparameters, TensorSpec, Weights, build_hidden, build_scores};
 use gristmill_quant::TensorType;
 use gristmill_tokenizer::Tokenizer;
 
 use crate::cache::{CacheLayout, CacheRoom, CacheTypes, LayerShape, PAGE_LEN, Rotation};
 use crate::chat::ChatTemplate;
+use crate::context::Output;
 use crate::error::EngineError;
 
 /// Without a wish for a context length, the cache takes at most this many bytes.
@@ -339,15 +340,54 @@ impl Model {
         &self,
         caches: &[KvLayer],
         n_ctx: usize,
+        output: Output,
         graph: &mut GraphBuilder,
     ) -> Result<Value, EngineError> {
-        Ok(gristmill_model::build(
-            &self.hparams,
-            &self.weights,
-            caches,
-            n_ctx,
-            graph,
-        )?)
+        let (hparams, weights) = (&self.hparams, &self.weights);
+        Ok(match output {
+            Output::Logits => gristmill_model::build(hparams, weights, caches, n_ctx, graph)?,
+            Output::Hidden { causal, scores } => {
+                let hparams = Hyperparameters {
+                    causal,
+                    ..hparams.clone()
+                };
+                match scores {
+                    true => build_scores(&hparams, weights, caches, n_ctx, graph)?,
+                    false => build_hidden(&hparams, weights, caches, n_ctx, graph)?,
+                }
+            }
+        })
+    }
+
+    /// Whether it has a classifier, which gives scores.
+    pub fn has_classifier(&self) -> bool {
+        self.weights.cls.is_some() || self.weights.cls_output.is_some()
+    }
+
+    /// Whether the classifier ends in a row per label.
+    pub(crate) fn has_labels(&self) -> bool {
+        self.weights.cls_output.is_some()
+    }
+
+    /// Whether the scores of its classifier are shares of 1.
+    pub fn scores_are_shares(&self) -> bool {
+        self.hparams.architecture.choices.scores_are_shares
+    }
+
+    /// The names of the classifier's results, in order; numbers where the file has none.
+    pub fn labels(&self) -> Vec<String> {
+        let key = format!(
+            "{}.classifier.output_labels",
+            self.hparams.architecture.name
+        );
+        let named = self.file.metadata().strings(&key).ok().flatten();
+        let named = named.into_iter().flat_map(|labels| labels.iter());
+        let named = named.map(|label| String::from_utf8_lossy(label).into_owned());
+        let numbers = (0..self.hparams.n_labels).map(|number| number.to_string());
+        match self.hparams.has_labels {
+            true => named.collect(),
+            false => numbers.collect(),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whole models: the golden checkpoints.
 
+mod embed;
 pub mod golden;
 mod past;
 
@@ -51,8 +52,12 @@ fn fed_ids(folder: &Path) -> Vec<u32> {
     ids.iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
+/// The checkpoints of models that give logits.
 fn checkpoints() -> Option<Vec<gristmill_golden::Checkpoint>> {
-    gristmill_golden::checkpoints(|class| gristmill_model::architecture_of_config(class).is_some())
+    let is_known = |class: &str| gristmill_model::architecture_of_config(class).is_some();
+    let mut all = gristmill_golden::checkpoints(is_known)?;
+    all.retain(|checkpoint| !checkpoint.logits().is_empty());
+    Some(all)
 }
 
 #[test]

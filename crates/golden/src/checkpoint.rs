@@ -61,6 +61,10 @@ impl Checkpoint {
             source,
         };
         assert!(found.converted("f32").exists(), "{found:?}");
+        assert!(
+            found.hidden().is_some() || !found.logits().is_empty(),
+            "{found:?}"
+        );
         Some(found)
     }
 
@@ -77,7 +81,7 @@ impl Checkpoint {
     }
 
     /// The logits of the authors' code, with the number of tokens that they follow: all, and the first of them where these
-    /// alone give others. Where the reference ignores a window, those without it.
+    /// alone give others. Where the reference ignores a window, those without it. None where the model gives embeddings.
     pub fn logits(&self) -> Vec<(usize, PathBuf)> {
         let path = |name: &str| self.folder.join(name);
         let whole = path("logits_full_attention.npy");
@@ -88,10 +92,15 @@ impl Checkpoint {
         let n_tokens = 1..self.token_ids.len();
         let short = n_tokens.map(|n| (n, path(&format!("logits_short_first{n}.npy"))));
         let short = short.filter(|(_, path)| path.exists());
-        [(self.token_ids.len(), whole)]
-            .into_iter()
-            .chain(short)
-            .collect()
+        let whole = (self.token_ids.len(), whole);
+        let all = std::iter::once(whole).chain(short);
+        all.filter(|(_, path)| path.exists()).collect()
+    }
+
+    /// The rows of the last layer by the authors' code, where the model gives embeddings.
+    pub fn hidden(&self) -> Option<PathBuf> {
+        let path = self.folder.join("hidden.npy");
+        path.exists().then_some(path)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The decoder: embeddings, blocks, output.
 
-use crate::block::{attention, feed_forward, norm, rope};
+use crate::block::{attention, feed_forward, linear, norm, rope};
 use crate::tensors::{Slot, TensorRow, Weights, row};
 use crate::weights::Have;
 use crate::{Hyperparameters, ModelError};
@@ -28,7 +28,55 @@ pub(crate) const NORM_BIAS_ROWS: &[TensorRow] = &[
     ),
 ];
 
-/// Builds the graph of a model for the builder's batch: logits `[n_vocab, n_outputs]`.
+/// Builds the graph of a model for the builder's batch: logits `[n_vocab, n_outputs]`, as of [`build_hidden`].
+///
+/// # Errors
+/// As [`build_hidden`]; a model that gives no logits.
+pub fn build(
+    hparams: &Hyperparameters,
+    weights: &Weights,
+    caches: &[KvLayer],
+    n_ctx: usize,
+    graph: &mut GraphBuilder,
+) -> Result<Value, ModelError> {
+    let none = |reason| ModelError::NoLogits {
+        architecture: hparams.architecture.name,
+        reason,
+    };
+    if !hparams.architecture.has(Slot::Output) {
+        return Err(none("it has no output projection"));
+    }
+    if !hparams.causal {
+        return Err(none("its attention is not causal"));
+    }
+    let hidden = build_hidden(hparams, weights, caches, n_ctx, graph)?;
+    logits(hparams, weights, graph, hidden)
+}
+
+/// Builds the graph for the scores of a classifier, `[n_labels, n_outputs]`, as of [`build_hidden`].
+///
+/// # Errors
+/// As [`build_hidden`].
+pub fn build_scores(
+    hparams: &Hyperparameters,
+    weights: &Weights,
+    caches: &[KvLayer],
+    n_ctx: usize,
+    graph: &mut GraphBuilder,
+) -> Result<Value, ModelError> {
+    let mut x = build_hidden(hparams, weights, caches, n_ctx, graph)?;
+    if let Some(weight) = &weights.cls {
+        x = linear(graph, weight, weights.cls_bias.as_ref(), x);
+        // The tangent alone.
+        x = graph.softcap(x, 1.0);
+    }
+    if let Some(weight) = &weights.cls_output {
+        x = linear(graph, weight, weights.cls_output_bias.as_ref(), x);
+    }
+    Ok(x)
+}
+
+/// Builds the graph up to the last layer's rows, normed where the model norms them: `[n_embd, n_outputs]`.
 ///
 /// `caches` has one entry per layer. Some models rotate otherwise in contexts of more than so many positions: `n_ctx` is
 /// how many this one has.
@@ -36,7 +84,7 @@ pub(crate) const NORM_BIAS_ROWS: &[TensorRow] = &[
 /// # Errors
 /// A missing tensor or a number of caches that is not the number of layers. Mistakes in shapes are reported by
 /// [`GraphBuilder::finish`].
-pub fn build(
+pub fn build_hidden(
     hparams: &Hyperparameters,
     weights: &Weights,
     caches: &[KvLayer],
@@ -75,12 +123,23 @@ pub fn build(
             x,
             attended,
         );
+        let bias = block.attn_output_norm_bias.as_ref();
+        x = norm::optional(graph, hparams, block.attn_output_norm.as_ref(), bias, x);
         let bias = block.ffn_norm_bias.as_ref();
         let normed = norm::optional(graph, hparams, block.ffn_norm.as_ref(), bias, x);
         let fed = feed_forward::build(graph, hparams, block, normed)?;
         x = joined(graph, hparams, block.post_ffw_norm.as_ref(), x, fed);
+        let bias = block.layer_output_norm_bias.as_ref();
+        x = norm::optional(graph, hparams, block.layer_output_norm.as_ref(), bias, x);
     }
-    logits(hparams, weights, graph, x)
+    let bias = weights.output_norm_bias.as_ref();
+    Ok(norm::optional(
+        graph,
+        hparams,
+        weights.output_norm.as_ref(),
+        bias,
+        x,
+    ))
 }
 
 /// What a part computed, normed and scaled where the model does so, joins the residual stream.
@@ -123,10 +182,16 @@ fn embeddings(
     graph: &mut GraphBuilder,
 ) -> Result<Value, ModelError> {
     let mut x = graph.embed(weights.token_embd.have(Slot::TokenEmbd)?);
+    if let Some(types) = &weights.token_types {
+        // All tokens are of the first type, as in the reference.
+        x = graph.add_row(x, &types.rows(0..1)?);
+    }
     if let Some(positions) = &weights.position_embd {
         let positions = graph.embed_positions(positions);
         x = graph.add(x, positions);
     }
+    let bias = weights.token_embd_norm_bias.as_ref();
+    let x = norm::optional(graph, hparams, weights.token_embd_norm.as_ref(), bias, x);
     Ok(scaled(graph, x, hparams.embedding_scale))
 }
 
@@ -135,15 +200,8 @@ fn logits(
     hparams: &Hyperparameters,
     weights: &Weights,
     graph: &mut GraphBuilder,
-    x: Value,
+    normed: Value,
 ) -> Result<Value, ModelError> {
-    let normed = norm::build(
-        graph,
-        hparams,
-        weights.output_norm.have(Slot::OutputNorm)?,
-        weights.output_norm_bias.as_ref(),
-        x,
-    );
     let output = weights
         .output
         .as_ref()

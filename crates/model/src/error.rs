@@ -43,6 +43,14 @@ pub enum ModelError {
         /// Number of experts.
         n_experts: u32,
     },
+    /// A model whose tokens see later ones, or that has no output: it continues no text.
+    #[error("architecture `{architecture}` gives embeddings here, and no logits: {reason}")]
+    NoLogits {
+        /// The architecture.
+        architecture: &'static str,
+        /// Why there are none.
+        reason: &'static str,
+    },
     /// A key of `config.json` is missing or has an unusable value.
     #[error("config.json: `{key}` is {found}, expected {expected}")]
     Config {
@@ -146,6 +154,9 @@ impl ModelError {
             | ModelError::TensorShape { .. }
             | ModelError::UnknownTensor { .. } => {
                 "the file does not fit its own description; compare its hash with its source, or convert the model again"
+            }
+            ModelError::NoLogits { .. } => {
+                "`gristmill embed` makes vectors of texts with it; use another model to continue a text"
             }
             ModelError::Hyperparameter { .. } => {
                 "the metadata is damaged or edited; convert the model again"

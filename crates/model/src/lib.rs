@@ -23,10 +23,10 @@ pub use arch::{
     architecture_of_config,
 };
 pub use config::Config;
-pub use decoder::{build, ropes};
+pub use decoder::{build, build_hidden, build_scores, ropes};
 pub use error::ModelError;
 pub use hyperparameters::{
-    Hyperparameters, LayerHyperparameters, MAX_LAYERS, RopeParameters, RopeScaling,
+    Hyperparameters, LayerHyperparameters, MAX_LAYERS, Pooling, RopeParameters, RopeScaling,
 };
 pub use random::{RandomModel, RandomTensor, random_model};
 pub use reference::{REFERENCE_ARCHITECTURES, REFERENCE_KEY_TYPES};

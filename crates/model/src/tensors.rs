@@ -31,6 +31,10 @@ pub enum Dim {
     GateAndUp,
     /// `n_rot / 2`
     RotaryPairs,
+    /// `n_token_types`
+    TokenTypes,
+    /// `n_labels`
+    Labels,
 }
 
 impl Dim {
@@ -53,6 +57,8 @@ impl Dim {
             Dim::FeedForward => at.n_ff,
             Dim::GateAndUp => 2 * at.n_ff,
             Dim::RotaryPairs => hparams.n_rot / 2,
+            Dim::TokenTypes => hparams.n_token_types,
+            Dim::Labels => hparams.n_labels,
         };
         extent as u64
     }
@@ -131,6 +137,20 @@ slots! {
         token_embd TokenEmbd "token_embd.weight" [Embedding, Vocabulary];
         /// Embeddings of positions, `[n_embd, n_context_train]`.
         position_embd PositionEmbd "position_embd.weight" [Embedding, Positions];
+        /// Embeddings of token types, `[n_embd, n_token_types]`.
+        token_types TokenTypes "token_types.weight" [Embedding, TokenTypes];
+        /// Norm of the embeddings, `[n_embd]`.
+        token_embd_norm TokenEmbdNorm "token_embd_norm.weight" [Embedding];
+        /// Bias of that norm, `[n_embd]`.
+        token_embd_norm_bias TokenEmbdNormBias "token_embd_norm.bias" [Embedding];
+        /// First matrix of a classifier, `[n_embd, n_embd]`.
+        cls Cls "cls.weight" [Embedding, Embedding];
+        /// Its bias, `[n_embd]`.
+        cls_bias ClsBias "cls.bias" [Embedding];
+        /// Last matrix of a classifier, `[n_embd, n_labels]`.
+        cls_output ClsOutput "cls.output.weight" [Embedding, Labels];
+        /// Its bias, `[n_labels]`.
+        cls_output_bias ClsOutputBias "cls.output.bias" [Labels];
         /// Norm before the output projection, `[n_embd]`.
         output_norm OutputNorm "output_norm.weight" [Embedding];
         /// Bias of that norm, `[n_embd]`.
@@ -179,6 +199,10 @@ slots! {
         attn_output AttnOutput "attn_output.weight" [AttentionOutput, Embedding];
         /// Bias of the output projection, `[n_embd]`.
         attn_output_bias AttnOutputBias "attn_output.bias" [Embedding];
+        /// Norm of the residual stream behind attention, `[n_embd]`.
+        attn_output_norm AttnOutputNorm "attn_output_norm.weight" [Embedding];
+        /// Bias of that norm, `[n_embd]`.
+        attn_output_norm_bias AttnOutputNormBias "attn_output_norm.bias" [Embedding];
         /// Norm of the attention's result before it joins the residual, `[n_embd]`.
         post_attention_norm PostAttentionNorm "post_attention_norm.weight" [Embedding];
         /// Norm before the feed-forward part, `[n_embd]`.
@@ -199,6 +223,10 @@ slots! {
         ffn_down FfnDown "ffn_down.weight" [FeedForward, Embedding];
         /// Down bias, `[n_embd]`.
         ffn_down_bias FfnDownBias "ffn_down.bias" [Embedding];
+        /// Norm of the residual stream behind the feed-forward part, `[n_embd]`.
+        layer_output_norm LayerOutputNorm "layer_output_norm.weight" [Embedding];
+        /// Bias of that norm, `[n_embd]`.
+        layer_output_norm_bias LayerOutputNormBias "layer_output_norm.bias" [Embedding];
         /// Norm of the feed-forward result before it joins the residual, `[n_embd]`.
         post_ffw_norm PostFfwNorm "post_ffw_norm.weight" [Embedding];
     }
@@ -299,6 +327,11 @@ impl TensorRow {
             presence: optional,
             ..self
         }
+    }
+
+    /// The same row for a tensor whose presence follows from the model.
+    pub const fn present(self, presence: fn(&Hyperparameters, usize) -> Presence) -> TensorRow {
+        TensorRow { presence, ..self }
     }
 
     /// The same row with a transform.

@@ -1,4 +1,4 @@
-//! Graphs of the golden F32 models beside Transformers' logits, on both backends.
+//! Graphs of the golden F32 models beside Transformers' logits, or the last layer of an encoder, on both backends.
 
 use gristmill_compute::{
     Backend, BatchShape, CpuBackend, Executor, GraphBuilder, Inputs, KvLayer, PlainBackend, Plan,
@@ -7,7 +7,7 @@ use gristmill_compute::{
 use gristmill_gguf::Model;
 use gristmill_golden::{largest_difference, read_npy};
 use gristmill_model::{
-    ARCHITECTURES, Hyperparameters, Weights, architecture_of_config, build, check_tensors,
+    ARCHITECTURES, Hyperparameters, Weights, architecture_of_config, check_tensors,
 };
 use gristmill_quant::F32;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ fn logits_equal_those_of_transformers() {
         let model = Model::open(&checkpoint.converted("f32")).unwrap();
         let ids = checkpoint.token_ids.iter();
         let tokens: Vec<i32> = ids.map(|&id| id as i32).collect();
-        for (n_tokens, path) in checkpoint.logits() {
+        let hidden = checkpoint.hidden().map(|path| (tokens.len(), path));
+        for (n_tokens, path) in checkpoint.logits().into_iter().chain(hidden) {
             let expected = read_npy(path);
             let backends: [Arc<dyn Backend>; 2] =
                 [Arc::new(PlainBackend::new()), Arc::new(CpuBackend::new(2))];
@@ -56,7 +57,8 @@ fn logits_equal_those_of_transformers() {
     gristmill_golden::compared(n_compared, "logits of graphs");
 }
 
-/// Logits of every position, in two batches, so that the second reads what the first has stored.
+/// Logits of every position, in two batches, so that the second reads what the first has stored; of an encoder the last
+/// layer, in one batch.
 fn run(model: &Model, backend: Arc<dyn Backend>, tokens: &[i32]) -> Vec<f32> {
     let hparams = Hyperparameters::from_metadata(model.metadata()).unwrap();
     let infos = model
@@ -98,7 +100,16 @@ fn run(model: &Model, backend: Arc<dyn Backend>, tokens: &[i32]) -> Vec<f32> {
     let caches: Vec<KvLayer> = hparams.layers.iter().map(cache).collect();
     let mut executor = Executor::new(vec![backend.clone()]);
     let mut logits = Vec::new();
-    for batch in [0..tokens.len() / 2, tokens.len() / 2..tokens.len()] {
+    let build = match hparams.causal {
+        true => gristmill_model::build,
+        false => gristmill_model::build_hidden,
+    };
+    let end = tokens.len();
+    let middle = if hparams.causal { end / 2 } else { end };
+    for batch in [0..middle, middle..end] {
+        if batch.is_empty() {
+            continue;
+        }
         let n_tokens = batch.len();
         let shape = BatchShape {
             n_tokens,

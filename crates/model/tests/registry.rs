@@ -3,8 +3,8 @@
 use gristmill_compute::{BatchShape, BufferId, GraphBuilder, KvLayer, Shape, Tensor};
 use gristmill_gguf::{Metadata, Value};
 use gristmill_model::{
-    ARCHITECTURES, Config, Hyperparameters, ModelError, RandomModel, Weights, architecture,
-    architecture_of_config, build, check_tensors, random_model, tensor_specs,
+    ARCHITECTURES, Config, Hyperparameters, ModelError, RandomModel, Slot, Weights, architecture,
+    architecture_of_config, build, build_hidden, check_tensors, random_model, tensor_specs,
 };
 
 /// Positions of the contexts that graphs are built for.
@@ -47,6 +47,14 @@ fn registry_is_sorted_and_names_are_unique() {
     }
 }
 
+type Build = fn(
+    &Hyperparameters,
+    &Weights,
+    &[KvLayer],
+    usize,
+    &mut GraphBuilder,
+) -> Result<gristmill_compute::Value, ModelError>;
+
 #[test]
 fn every_architecture_builds_a_graph_with_and_without_optional_tensors() {
     for known in ARCHITECTURES {
@@ -76,14 +84,14 @@ fn every_architecture_builds_a_graph_with_and_without_optional_tensors() {
                     max_pages: 2,
                 };
                 let mut graph = GraphBuilder::new(batch);
-                let logits = build(&hparams, &weights, &caches, N_CTX, &mut graph).unwrap();
-                assert_eq!(
-                    graph.shape(logits).dims(),
-                    [hparams.n_vocab, n_outputs, 1, 1],
-                    "{}",
-                    known.name
-                );
-                graph.finish(&[logits]).unwrap();
+                let (build, width): (Build, usize) = match hparams.causal {
+                    true => (build, hparams.n_vocab),
+                    false => (build_hidden, hparams.n_embd),
+                };
+                let rows = build(&hparams, &weights, &caches, N_CTX, &mut graph).unwrap();
+                let expected = [width, n_outputs, 1, 1];
+                assert_eq!(graph.shape(rows).dims(), expected, "{}", known.name);
+                graph.finish(&[rows]).unwrap();
             }
             let mut graph = GraphBuilder::new(BatchShape {
                 n_tokens: 1,
@@ -91,7 +99,7 @@ fn every_architecture_builds_a_graph_with_and_without_optional_tensors() {
                 n_sequences: 1,
                 max_pages: 2,
             });
-            let too_few = build(&hparams, &weights, &caches[1..], N_CTX, &mut graph);
+            let too_few = build_hidden(&hparams, &weights, &caches[1..], N_CTX, &mut graph);
             assert!(matches!(
                 too_few,
                 Err(ModelError::CacheLayers {
@@ -339,9 +347,9 @@ fn a_mixture_of_experts_is_refused_as_one() {
     assert!(error.hint().unwrap().contains("dense"));
 }
 
-/// Conversion writes it, and the graph has only the causal kind: so a model of the other kind must not run.
+/// What comes behind a token cannot be told from a row that has seen it.
 #[test]
-fn a_model_whose_tokens_see_later_ones_builds_no_graph() {
+fn a_model_whose_tokens_see_later_ones_gives_no_logits() {
     for known in ARCHITECTURES {
         let mut metadata = random_model(known, 7).unwrap().metadata;
         metadata.set(format!("{}.attention.causal", known.name), false);
@@ -364,9 +372,16 @@ fn a_model_whose_tokens_see_later_ones_builds_no_graph() {
             n_sequences: 1,
             max_pages: 2,
         });
-        let built = build(&hparams, &weights, &caches, N_CTX, &mut graph)
-            .and_then(|logits| Ok(graph.finish(&[logits])?));
-        let error = built.expect_err(known.name).to_string();
-        assert!(error.contains("causal"), "{error}");
+        let error = build(&hparams, &weights, &caches, N_CTX, &mut graph).expect_err(known.name);
+        let end = match known.has(Slot::Output) {
+            true => "its attention is not causal",
+            false => "it has no output projection",
+        };
+        let expected = format!(
+            "architecture `{}` gives embeddings here, and no logits: {end}",
+            known.name
+        );
+        assert_eq!(error.to_string(), expected);
+        build_hidden(&hparams, &weights, &caches, N_CTX, &mut graph).expect(known.name);
     }
 }

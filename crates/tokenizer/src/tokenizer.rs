@@ -38,6 +38,8 @@ pub struct Tokenizer {
     /// The tokens that encoding with `add_special` puts before and after a text.
     first: Option<u32>,
     last: Option<u32>,
+    /// Those between two texts of a pair.
+    between: Vec<u32>,
     add_space_prefix: bool,
     warnings: Vec<String>,
     notes: Vec<String>,
@@ -81,6 +83,7 @@ impl Tokenizer {
             (&mut warnings, &mut notes),
         )?;
         let model = defaults.kind.model(metadata, &vocabulary, &roles)?;
+        let between = between(metadata, defaults.kind, &roles)?;
         let (first, last) = ends(metadata, defaults.kind, defaults.add_bos, &roles)?;
         let pre = match defaults.kind {
             Kind::Bpe(_, name) => Some(name),
@@ -107,6 +110,7 @@ impl Tokenizer {
             pre,
             first,
             last,
+            between,
             add_space_prefix: metadata.bool_or(key::ADD_SPACE_PREFIX, defaults.add_space_prefix)?,
             vocabulary,
             warnings,
@@ -317,6 +321,16 @@ impl Tokenizer {
         self.first.is_some()
     }
 
+    /// The token that encoding with `add_special` puts before a text.
+    pub fn added_first(&self) -> Option<u32> {
+        self.first
+    }
+
+    /// The tokens that stand between the two texts of a pair, such as a query and a document: an end, a separator.
+    pub fn separators(&self) -> &[u32] {
+        &self.between
+    }
+
     /// The token that encoding with `add_special` puts after a text: the end, or the separator of WordPiece.
     pub fn added_last(&self) -> Option<u32> {
         self.last
@@ -481,6 +495,14 @@ fn read_bpe(
     };
     let texts = (0..vocabulary.len()).map(|id| vocabulary.texts.text(id));
     Bpe::new(texts, merges, pre, name.ignore_merges)
+}
+
+fn between(metadata: &Metadata, kind: Kind, roles: &Roles) -> Result<Vec<u32>, TokenizerError> {
+    let add_eos = metadata.bool_or(key::ADD_EOS, false)?;
+    let add_sep = metadata.bool_or(key::ADD_SEP, matches!(kind, Kind::WordPiece))?;
+    let end = roles.eos.or(roles.separator).filter(|_| add_eos);
+    let separator = roles.separator.filter(|_| add_sep);
+    Ok(end.into_iter().chain(separator).collect())
 }
 
 /// The token to add, where it is wanted.

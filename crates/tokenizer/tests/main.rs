@@ -2,6 +2,8 @@
 
 #[path = "main/bad_input.rs"]
 mod bad_input;
+#[path = "main/cases.rs"]
+mod cases;
 #[path = "main/golden.rs"]
 mod golden;
 #[path = "main/long_runs.rs"]

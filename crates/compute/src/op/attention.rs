@@ -109,7 +109,7 @@ pub struct Attention {
     pub softcap: Option<f32>,
     /// A query at `p` sees no key at or before `p - window`.
     pub window: Option<usize>,
-    /// Whether a query sees no later position. Only causal attention is defined so far.
+    /// Whether a query sees no later position. Otherwise it sees its sequence up to the last token of the batch.
     pub causal: bool,
 }
 
@@ -134,9 +134,6 @@ impl Attend {
             ..
         } = self.attention;
         let parameter = |what, found| Err(ComputeError::Parameter { op, what, found });
-        if !self.attention.causal {
-            return parameter("causal (only 1 is supported)", 0.0);
-        }
         if n_head_kv == 0 || !n_head.is_multiple_of(n_head_kv) {
             return parameter("n_head_kv (a divisor of n_head)", n_head_kv as f64);
         }

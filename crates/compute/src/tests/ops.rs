@@ -456,6 +456,12 @@ fn attention_through_pages() {
                     ..choices
                 };
                 assert_close(&on(windowed), &[1.0, 0.0, 0.0, 1.0], tolerance);
+                // Both tokens ask alike and see both.
+                let everything = Attention {
+                    causal: false,
+                    ..choices
+                };
+                assert_close(&on(everything), &[0.25, 0.75, 0.25, 0.75], tolerance);
                 let scaled = Attention {
                     scale: 2.0,
                     window: Some(2),

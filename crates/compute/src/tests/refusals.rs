@@ -150,16 +150,6 @@ fn wrong_attention_is_refused() {
     );
     assert!(
         attend(
-            layer,
-            Attention {
-                causal: false,
-                ..choices
-            }
-        )
-        .contains("causal")
-    );
-    assert!(
-        attend(
             KvLayer {
                 page_len: 3,
                 table: 0,

@@ -14,6 +14,7 @@ mod byte_level;
 mod files;
 mod json;
 mod pre_tokenizer;
+pub(crate) mod sample;
 mod sentence_piece;
 mod special;
 mod template;

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::files::Files;
+use super::json::TokenizerJson;
 use super::{ADDITIONAL_TEMPLATES, Entries, TokenizerLog};
 use crate::ConvertError;
 use crate::small_file::{read_bytes, read_json};
@@ -44,7 +45,11 @@ pub(super) fn read(files: &Files, log: &mut TokenizerLog) -> Result<Templates, C
         }
     }
     templates.read_additional(files)?;
-    if templates.default.is_none() {
+    let talks = !files
+        .json
+        .as_ref()
+        .is_some_and(TokenizerJson::is_word_piece);
+    if templates.default.is_none() && talks {
         log.warnings.push("no chat template was found".to_owned());
     }
     log.named_templates = templates

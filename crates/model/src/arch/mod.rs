@@ -1,5 +1,6 @@
 //! The registry of architectures: one file each, one line each.
 
+mod bert;
 mod gemma2;
 mod gemma3;
 mod gpt2;
@@ -18,6 +19,7 @@ use gristmill_compute::{Activation, RopeStyle};
 
 /// Every architecture, in alphabetical order.
 pub static ARCHITECTURES: &[&Architecture] = &[
+    &bert::BERT,
     &gemma2::GEMMA2,
     &gemma3::GEMMA3,
     &gpt2::GPT2,
@@ -121,6 +123,8 @@ pub struct Choices {
     pub attention_softcap: Option<f32>,
     /// The cap of logits where the metadata has none.
     pub final_softcap: Option<f32>,
+    /// Whether the scores of a classifier are shares of 1.
+    pub scores_are_shares: bool,
     /// Sliding windows, where the architecture has them. Others ignore a window in the metadata.
     pub window: Option<WindowChoice>,
 }
@@ -171,6 +175,7 @@ const LLAMA_CHOICES: Choices = Choices {
     multipliers: false,
     attention_softcap: None,
     final_softcap: None,
+    scores_are_shares: false,
     window: None,
 };
 
@@ -182,6 +187,12 @@ impl Architecture {
             .copied()
             .flatten()
             .any(|row| row.slot == slot)
+    }
+
+    /// Whether its table names this tensor of a checkpoint, be it in this model or not.
+    pub fn names(&self, name: &str) -> bool {
+        let mut rows = self.tensors.iter().copied().flatten();
+        rows.any(|row| matches!(row.source, Source::Checkpoint(known) if known == name))
     }
 
     /// The layer that a checkpoint's tensor is of by its name, be it one of the table or not.

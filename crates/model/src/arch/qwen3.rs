@@ -1,11 +1,11 @@
 //! Qwen3, dense.
 
 use super::qwen2::{DEFAULTS, FACTS, QWEN_CHOICES};
-use super::{Architecture, Class, TokenizerHabit};
+use super::{Architecture, Choices, Class, TokenizerHabit};
 use crate::block::{attention, feed_forward};
 use crate::config::{self, Fallback};
 use crate::decoder;
-use crate::tensors::Transform;
+use crate::tensors::{Slot, TensorRow, Transform, row};
 
 pub static QWEN3: Architecture = Architecture {
     name: "qwen3",
@@ -24,6 +24,16 @@ pub static QWEN3: Architecture = Architecture {
         &attention::bias_rows(Transform::None, Transform::None),
         &attention::head_norm_rows(Transform::None),
         feed_forward::ROWS,
+        CLASSIFIER,
     ],
-    choices: QWEN_CHOICES,
+    choices: Choices {
+        scores_are_shares: true,
+        ..QWEN_CHOICES
+    },
 };
+
+/// What rerankers have: a row for "yes" and one for "no".
+const CLASSIFIER: &[TensorRow] = &[
+    row(Slot::ClsOutput, "score.weight").optional(),
+    row(Slot::ClsOutputBias, "score.bias").optional(),
+];

@@ -7,8 +7,8 @@ mod rope;
 mod shared;
 mod window;
 
-use crate::ModelError;
 use crate::arch::{self, Architecture, Class};
+use crate::{ModelError, Pooling};
 use gristmill_gguf::{Metadata, Value as Entry};
 use rope::RopeConfig;
 use serde_json::{Map, Value};
@@ -35,6 +35,8 @@ pub struct Config {
     pub architecture: &'static Architecture,
     /// The Hugging Face class.
     pub class: &'static Class,
+    /// How the rows of a text become one, which other files of the folder say.
+    pub pooling: Option<Pooling>,
     rope: RopeConfig,
 }
 
@@ -127,6 +129,7 @@ impl Config {
             values,
             architecture,
             class,
+            pooling: None,
             rope,
         })
     }

@@ -1,8 +1,8 @@
 //! Reading and checking single keys.
 
 use super::{
-    LayerHyperparameters, MAX_HEAD_LENGTH, MAX_HEADS, MAX_VOCABULARY, MAX_WIDTH, RopeParameters,
-    RopeScaling,
+    LayerHyperparameters, MAX_HEAD_LENGTH, MAX_HEADS, MAX_TOKEN_TYPES, MAX_VOCABULARY, MAX_WIDTH,
+    Pooling, RopeParameters, RopeScaling,
 };
 use crate::ModelError;
 use crate::arch::Architecture;
@@ -179,6 +179,41 @@ impl Keys<'_> {
         Ok((0..n_layers)
             .map(|layer| pattern == 0 || layer % pattern < pattern - 1)
             .collect())
+    }
+
+    /// How rows are pooled, where something is said.
+    pub fn pooling(&self) -> Result<Option<Pooling>, ModelError> {
+        let last = Pooling::ALL.len() - 1;
+        let number = self.optional("pooling_type", last)?;
+        Ok(number.and_then(|number| Some(Pooling::ALL.get(number)?.1)))
+    }
+
+    /// Rows of the embeddings of token types.
+    pub fn token_types(&self) -> Result<usize, ModelError> {
+        let key = "tokenizer.ggml.token_type_count";
+        match self.metadata.u32(key)?.map(|n| n as usize) {
+            None => Ok(1),
+            Some(n) if (1..=MAX_TOKEN_TYPES).contains(&n) => Ok(n),
+            Some(n) => Err(ModelError::Hyperparameter {
+                key: key.to_owned(),
+                value: n.to_string(),
+                reason: format!("must be from 1 to {MAX_TOKEN_TYPES}"),
+            }),
+        }
+    }
+
+    /// Number of names of a classifier's results, where there are some.
+    pub fn labels(&self) -> Result<Option<usize>, ModelError> {
+        let suffix = "classifier.output_labels";
+        let labels = self.metadata.strings(&self.key(suffix))?;
+        let n_labels = labels.map(|labels| labels.len()).filter(|&n| n > 0);
+        match n_labels {
+            Some(n) if n > MAX_VOCABULARY => {
+                let reason = format!("at most {MAX_VOCABULARY} are possible");
+                Err(self.refused(suffix, format!("an array of {n}"), reason))
+            }
+            n_labels => Ok(n_labels),
+        }
     }
 
     /// Whether attention is causal, as it is where nothing is said.

@@ -1,12 +1,14 @@
 //! The facts of one model, read from metadata and validated: what passes here cannot overflow later.
 
 mod keys;
+mod pooling;
 
 use crate::ModelError;
 use crate::arch::{self, Architecture, AttentionScale, Norm};
 use crate::tensors::Slot;
 use gristmill_gguf::Metadata;
 use keys::Keys;
+pub use pooling::Pooling;
 
 /// Most layers a model may have, as in the reference.
 pub const MAX_LAYERS: usize = 512;
@@ -14,6 +16,7 @@ const MAX_HEADS: usize = 1 << 12;
 const MAX_HEAD_LENGTH: usize = 1 << 14;
 const MAX_WIDTH: usize = 1 << 22;
 const MAX_VOCABULARY: usize = 1 << 26;
+const MAX_TOKEN_TYPES: usize = 1 << 16;
 
 /// The facts of one model.
 #[derive(Clone, Debug)]
@@ -48,6 +51,14 @@ pub struct Hyperparameters {
     pub final_softcap: Option<f32>,
     /// Whether a token sees no later one.
     pub causal: bool,
+    /// How the rows of a sequence become one, where the model says it.
+    pub pooling: Option<Pooling>,
+    /// Rows of the embeddings of token types.
+    pub n_token_types: usize,
+    /// Results of a classifier.
+    pub n_labels: usize,
+    /// Whether a classifier's results have names.
+    pub has_labels: bool,
     /// Positions a windowed layer looks back to, itself included.
     pub window: Option<usize>,
     /// Whether queries and keys are rotated.
@@ -140,6 +151,7 @@ impl Hyperparameters {
             AttentionScale::WidthAt { n_layers: wide } if wide == n_layers => n_embd / n_head,
             AttentionScale::WidthAt { .. } | AttentionScale::KeyLength => key_length,
         };
+        let n_labels = keys.labels()?;
         Ok(Self {
             architecture,
             n_vocab: keys.vocabulary()?,
@@ -169,6 +181,10 @@ impl Hyperparameters {
                 architecture.choices.final_softcap,
             )?,
             causal: keys.causal()?,
+            pooling: keys.pooling()?,
+            n_token_types: keys.token_types()?,
+            n_labels: n_labels.unwrap_or(1),
+            has_labels: n_labels.is_some(),
             window,
             rotates: keys.rotates(architecture)?,
             rope,

@@ -51,14 +51,18 @@ pub fn attend(
     for (index, query) in queries.chunks_exact(choices.key_dim).enumerate() {
         let (token, head) = (index / choices.n_head, index % choices.n_head / group);
         let position = inputs.positions[token] as usize;
+        let last = match choices.causal {
+            true => position,
+            false => last_of_sequence(inputs, token),
+        };
         let first = choices
             .window
             .map_or(0, |window| (position + 1).saturating_sub(window));
         let pages = &page_table[inputs.sequences[token] as usize * batch.max_pages..];
         let slot =
             |p: usize| pages[p / layer.page_len] as usize * layer.page_len + p % layer.page_len;
-        let mut scores = Vec::with_capacity(position + 1 - first);
-        for p in first..=position {
+        let mut scores = Vec::with_capacity(last + 1 - first);
+        for p in first..=last {
             let key = memory.decoded_row(&layer.k, cache_row(&layer.k, head, slot(p)))?;
             let product: f64 = key
                 .iter()
@@ -73,7 +77,7 @@ pub fn attend(
         let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let total: f64 = scores.iter().map(|score| (score - highest).exp()).sum();
         let mut sum = vec![0.0; choices.value_dim];
-        for (p, score) in (first..=position).zip(scores) {
+        for (p, score) in (first..=last).zip(scores) {
             let weight = (score - highest).exp() / total;
             let value = memory.decoded_row(&layer.v, cache_row(&layer.v, head, slot(p)))?;
             sum.iter_mut()
@@ -83,4 +87,13 @@ pub fn attend(
         out.extend(sum.into_iter().map(|x| x as f32));
     }
     Ok(out)
+}
+
+/// The last position in the batch of a token's sequence.
+fn last_of_sequence(inputs: &Inputs<'_>, token: usize) -> usize {
+    let tokens = inputs.positions.iter().zip(inputs.sequences);
+    let same = tokens.filter(|(_, sequence)| **sequence == inputs.sequences[token]);
+    same.map(|(position, _)| *position as usize)
+        .max()
+        .unwrap_or(0)
 }
