@@ -79,7 +79,10 @@ fn b47_spaces_behind_special_tokens() {
     // As with no space in front at all.
     assert_eq!(without.encode("<tok>user", options), [32000, user]);
     assert_eq!(without.encode("<s>G", options), [1, token("G")]);
-    assert_eq!(without.encode("<tok> text", options), [32000, token("▁text")]);
+    assert_eq!(
+        without.encode("<tok> text", options),
+        [32000, token("▁text")]
+    );
 }
 
 /// Case B53: numbers of tokens are as wide as those of bytes.
