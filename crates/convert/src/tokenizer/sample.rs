@@ -127,7 +127,12 @@ fn differences(definition: &Value, ours: &Tokenizer) -> Result<Option<String>, S
             });
         }
     }
-    let more = normalization(&definition["normalizer"]);
+    let more = match definition["model"]["type"].as_str() {
+        Some("WordPiece") => {
+            " (for WordPiece, programs drop every mark, keep the first letter of a Hangul syllable and take no word for too long)"
+        }
+        _ => normalization(&definition["normalizer"]),
+    };
     Ok(first.map(|first| {
         format!(
             "{n_different} of {} sample texts get other tokens than by tokenizer.json; the first, {first}{more}",
