@@ -11,6 +11,7 @@ mod download;
 mod environment;
 mod escapes;
 mod failure;
+mod flag_reasons;
 mod gpu;
 mod interrupt;
 mod memory;

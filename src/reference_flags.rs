@@ -96,7 +96,9 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-hf", "hf-repo"),
     ("-hff", "hf-file"),
     ("-hft", "hf-token"),
+    ("-if", "interactive-first"),
     ("-kvo", "kv-offload"),
+    ("-lv", "verbosity"),
     ("-mg", "main-gpu"),
     ("-mli", "multiline-input"),
     ("-mu", "model-url"),
@@ -118,7 +120,7 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
 ];
 
 /// Further spellings of that kind.
-const FURTHER_LETTERS: &[(&str, &str)] = &[("-hfr", "hf-repo")];
+const FURTHER_LETTERS: &[(&str, &str)] = &[("-hfr", "hf-repo"), ("-nr", "repack")];
 
 /// Flags that fetch files, and that no command here has.
 const DOWNLOADS: &[&str] = &[
@@ -159,6 +161,8 @@ enum Refusal {
     NoCommand(Vec<&'static str>),
     /// These other commands have it.
     OfOthers(Vec<&'static str>),
+    /// There is this reason.
+    Reason(&'static str),
     /// The reference has it.
     Unsupported,
     /// Nobody has it.
@@ -169,6 +173,11 @@ impl Refusal {
     fn of(parser: &clap::Command, flag: &str) -> Refusal {
         if DOWNLOADS.contains(&flag) {
             return Refusal::Download;
+        }
+        if let Some(reason) = crate::flag_reasons::reason(flag)
+            && parser.get_name() != "gristmill"
+        {
+            return Refusal::Reason(reason);
         }
         let others = crate::cmd::names_with(flag);
         match (others.is_empty(), parser.has_subcommands()) {
@@ -221,6 +230,8 @@ pub fn refusal(parser: &clap::Command, flags: &[String]) -> String {
                 parser.get_name()
             )
         }
+        Refusal::Reason(reason) if one => format!("{all} is not supported: {reason}"),
+        Refusal::Reason(reason) => format!("{all} are not supported: {reason}"),
         Refusal::Unsupported if one => {
             format!("{all} is a flag of the reference that is not supported here yet; leave it out")
         }
@@ -282,14 +293,18 @@ mod tests {
             refusal(program.find_subcommand(command).unwrap_or(&program), &flags)
         };
         assert_eq!(
-            says("run", &["-lv"]),
-            "'-lv' is a flag of the reference that is not supported here yet; leave it out"
+            says("run", &["-np"]),
+            "'-np' is a flag of the reference that is not supported here yet; leave it out"
         );
         assert_eq!(
-            says("run", &["-lv", "-dr", "--lora"]),
-            "'-lv', '--lora' are flags of the reference that are not supported here yet; leave them out"
+            says("run", &["-np", "-dr", "-kvu"]),
+            "'-np', '-kvu' are flags of the reference that are not supported here yet; leave them out"
         );
         assert!(says("run", &["-dr"]).contains("asks for a download that is not supported"));
+        assert_eq!(
+            says("run", &["--numa"]),
+            "'--numa' is not supported: memory is placed by the system; start the program under numactl"
+        );
         assert!(says("run", &["-xyz"]).starts_with("unexpected argument '-xyz' found"));
         assert_eq!(
             says("inspect", &["--delete-splits"]),

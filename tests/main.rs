@@ -5,6 +5,8 @@ mod arguments;
 #[path = "../crates/gguf/tests/gguf/bytes.rs"]
 #[allow(dead_code)]
 mod bytes;
+#[path = "main/chat.rs"]
+mod chat;
 #[path = "main/check.rs"]
 mod check;
 #[path = "main/checkpoints.rs"]
@@ -25,6 +27,8 @@ mod embed;
 mod feature;
 #[path = "main/fixtures.rs"]
 mod fixtures;
+#[path = "main/flag_table.rs"]
+mod flag_table;
 #[path = "main/flags.rs"]
 mod flags;
 #[path = "main/golden.rs"]

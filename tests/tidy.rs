@@ -65,6 +65,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "mod.rs",
         &["family", "mix", "plan", "tensor_kind"],
     ),
+    ("crates/engine/src/reply/family", "mod.rs", &["harmony"]),
     (
         "crates/engine/src/sampling",
         "mod.rs",

@@ -209,7 +209,7 @@ impl Embed {
             anyhow::anyhow!("there is no text to embed")
                 .context(Hint::new("give one with -p or -f, or through a pipe"))
         };
-        let text = match self.prompt.read(is_reference)? {
+        let text = match self.prompt.read(self.prompt.escapes(is_reference))? {
             Some(text) => text,
             None => input::piped()?.ok_or_else(none)?,
         };

@@ -1,28 +1,30 @@
 //! `run`: continue a text, or chat.
 
 mod chat;
+mod chat_flags;
 mod command;
+mod completion;
 pub(super) mod flags;
 pub(super) mod input;
 mod output;
 mod sampling;
+mod show;
+mod template;
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use gristmill_engine::chat::{ChatTemplate, builtin};
+use gristmill_engine::chat::Message;
+use gristmill_engine::reply::ReplyFormat;
 use gristmill_engine::sampling::ModelSampling;
-use gristmill_engine::{
-    EngineError, GenerateOptions, LoadOptions, LoadReport, Model, Session, raw_prompt,
-};
+use gristmill_engine::{EngineError, GenerateOptions, LoadOptions, LoadReport, Model, Session};
 
 use super::{Invocation, Run as Command};
 use crate::failure::Hint;
 use crate::gpu::GpuFlags;
-use crate::interrupt;
 use crate::memory;
 use crate::model_path::ModelPath;
+use chat::Rules;
 
 /// Arguments of `run`.
 #[derive(clap::Args)]
@@ -32,7 +34,11 @@ pub struct Run {
     #[command(flatten)]
     prompt: flags::PromptFlags,
     #[command(flatten)]
-    chat: flags::ChatFlags,
+    chat: chat_flags::ChatFlags,
+    #[command(flatten)]
+    template: chat_flags::TemplateFlags,
+    #[command(flatten)]
+    reasoning: chat_flags::ReasoningFlags,
     #[command(flatten)]
     answer: flags::AnswerFlags,
     #[command(flatten)]
@@ -73,26 +79,24 @@ impl Command for Run {
             )
             .context(Hint::new("use llama-completion to continue a text")));
         }
+        self.output.open()?;
         // What is read from files comes first: loading a model takes time.
-        let prompt = self.prompt.read(reference.is_some())?;
-        let system = self.chat.system()?;
-        let given = self.chat.template_file()?;
+        let escape = self.prompt.escapes(reference.is_some());
+        let prompt = self.prompt.read(escape)?;
+        let said = self.said(escape)?;
         let mut options = self.load.options();
         let quiet = self.output.quiet();
         if !quiet {
-            self.chat.note();
-            self.gpu.note();
-            self.ignored.note();
-            self.output.note();
-            crate::environment::note();
+            self.note();
         }
         self.model.fetch()?;
         let path = self.model.path();
         let model = load(path, &options, quiet)?;
         let answer = self.answer(&model)?;
-        let template = match given {
+        let template = match said.template {
+            _ if self.is_plain() => None,
             Some(given) => Some(given),
-            None => self.template(&model)?,
+            None => self.template.of_model(&model, said.tools.is_some())?,
         };
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
         memory::fit_context(&model, &mut options)?;
@@ -105,11 +109,19 @@ impl Command for Run {
             );
         }
         match (mode, template) {
-            (Mode::Completion, _) => complete(session, prompt, &answer, &self.output),
-            (Mode::Chat { single }, Some((template, origin))) => {
-                let template = (template, origin);
-                chat::Chat::new(session, template, &self.chat, answer, &self.output)
-                    .instructed(system)
+            (Mode::Completion, _) => completion::Completion {
+                session,
+                options: answer,
+                flags: &self.answer,
+                output: &self.output,
+                escape,
+                lines: (self.chat.multiline_input, self.chat.simple_io),
+            }
+            .run(prompt),
+            (Mode::Chat { single }, Some(template)) => {
+                let rules = self.rules(template, said.tools);
+                chat::Chat::new(session, rules, answer, &self.output)
+                    .begun(said.messages, said.system)
                     .talk(prompt, single)
             }
             (Mode::Chat { .. }, None) => Err(anyhow::anyhow!(
@@ -121,6 +133,14 @@ impl Command for Run {
             ))),
         }
     }
+}
+
+/// What is read from files before the model is loaded.
+struct SaidBefore {
+    template: Option<template::Origin>,
+    system: Option<String>,
+    tools: Option<serde_json::Value>,
+    messages: Vec<Message>,
 }
 
 /// Opens and loads a model; errors name the file once.
@@ -174,85 +194,80 @@ impl Run {
         Ok(answer)
     }
 
+    /// Whether a text is continued whatever template there is.
+    fn is_plain(&self) -> bool {
+        self.chat.no_conversation || self.answer.replaces_template()
+    }
+
+    fn said(&self, escape: bool) -> anyhow::Result<SaidBefore> {
+        let template = match self.is_plain() {
+            true => None,
+            false => self.template.of_file()?,
+        };
+        let history = self.chat.history.as_deref().filter(|path| path.exists());
+        Ok(SaidBefore {
+            template,
+            system: self.chat.system(escape)?,
+            tools: self.chat.tools()?,
+            messages: history.map_or(Ok(Vec::new()), chat_flags::read_conversation)?,
+        })
+    }
+
+    /// Says what has no effect.
+    fn note(&self) {
+        self.chat.note();
+        self.gpu.note();
+        self.ignored.note();
+        self.output.note();
+        crate::environment::note();
+    }
+
+    fn rules(
+        &self,
+        (template, origin): template::Origin,
+        tools: Option<serde_json::Value>,
+    ) -> Rules {
+        let source = template.source();
+        let given = self.template.chat_template_kwargs.as_ref();
+        let quiet = self.output.quiet();
+        let format = ReplyFormat::detect(source, tools.as_ref(), self.reasoning.form());
+        if tools.is_some() && !quiet {
+            if !source.contains("tools") {
+                say!(
+                    "note: the chat template shows no tools to the model; --tools changes nothing"
+                );
+            } else if format.family().is_empty() {
+                say!(
+                    "note: how this template has functions called is not known; calls stay in the text"
+                );
+            }
+        }
+        let message = &self.reasoning.reasoning_budget_message;
+        Rules {
+            variables: self.reasoning.variables(given, source, quiet),
+            format: Some(format).filter(|_| !self.template.skip_chat_parsing),
+            budget: self.reasoning.budget().map(|n| (n, message.clone())),
+            history: self.chat.history.clone(),
+            parse_special: self.chat.parse_special,
+            multiline: self.chat.multiline_input,
+            simple_io: self.chat.simple_io,
+            template,
+            origin,
+            tools,
+        }
+    }
+
     fn mode(&self, reference: Option<&str>, has_template: bool, has_prompt: bool) -> Mode {
         let asked =
             self.chat.conversation || self.chat.single_turn || reference == Some("llama-cli");
-        if self.chat.no_conversation || !(asked || has_template) {
+        if self.is_plain() || !(asked || has_template) {
             return Mode::Completion;
         }
         // A prompt without anybody there to go on ends after the answer.
-        let alone = has_prompt && !self.chat.conversation && !std::io::stdin().is_terminal();
+        let goes_on = self.chat.conversation || self.answer.is_interactive();
+        let alone = has_prompt && !goes_on && !std::io::stdin().is_terminal();
         Mode::Chat {
             single: self.chat.single_turn || alone,
         }
     }
-
-    /// The template to chat with, given by name or as text, else the model's own; and where it comes from.
-    fn template(&self, model: &Model) -> anyhow::Result<Option<(ChatTemplate, String)>> {
-        if self.chat.no_conversation {
-            return Ok(None);
-        }
-        let compiled = |source: &str, origin: String| {
-            let template = ChatTemplate::new(source).with_context(|| origin.clone())?;
-            Ok(Some((template, origin)))
-        };
-        let file = model.file().path().display();
-        let Some(given) = &self.chat.chat_template else {
-            let own = model.template_source(None);
-            return own.map_or(Ok(None), |source| compiled(&source, file.to_string()));
-        };
-        if let Some(template) = builtin(given) {
-            return Ok(Some((template, format!("--chat-template {given}"))));
-        }
-        if let Some(source) = model.template_source(Some(given)) {
-            return compiled(&source, format!("{file}: template {given}"));
-        }
-        if given.contains('{') {
-            return compiled(given, "--chat-template".into());
-        }
-        let names = gristmill_engine::chat::BUILTIN_TEMPLATES
-            .iter()
-            .map(|template| template.name);
-        let names: Vec<&str> = names.collect();
-        Err(
-            anyhow::anyhow!("no chat template has the name '{given}'").context(Hint::new(format!(
-                "built in are {}; --chat-template-file takes a file",
-                names.join(", ")
-            ))),
-        )
-    }
-}
-
-/// Continues the prompt, or what comes through a pipe where there is none.
-fn complete(
-    mut session: Session,
-    prompt: Option<Vec<u8>>,
-    options: &GenerateOptions,
-    output: &output::OutputFlags,
-) -> anyhow::Result<()> {
-    let none = || {
-        anyhow::anyhow!("there is no prompt to continue")
-            .context(Hint::new("give one with -p or -f, or through a pipe"))
-    };
-    let prompt = match prompt {
-        Some(prompt) => prompt,
-        None => input::piped()?
-            .filter(|text| !text.is_empty())
-            .ok_or_else(none)?,
-    };
-    let model = session.context().model().clone();
-    session.check_text(prompt.len())?;
-    let ids = raw_prompt(model.tokenizer(), &prompt);
-    if ids.is_empty() {
-        return Err(none());
-    }
-    session.check(&ids, options)?;
-    output.show_prompt(&prompt, &ids, model.tokenizer())?;
-    let listener = interrupt::Listener::new();
-    let answer = output::generate(&mut session, &ids, options, &listener, output)?;
-    output.finish(&answer, &ids, model.tokenizer())?;
-    if listener.interrupted() {
-        interrupt::leave();
-    }
-    Ok(())
 }

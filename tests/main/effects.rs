@@ -189,7 +189,8 @@ fn run_goes_on_in_the_next_line_where_several_are_allowed() {
     };
     let one = prompts(&["-st", "-p", "first\nsecond"], "");
     assert_eq!(one.len(), 1);
-    let input = "first\\\nsecond\n";
+    // As in the reference, a backslash ends a message of several lines.
+    let input = "first\nsecond\\\n";
     assert_eq!(prompts(&["--multiline-input"], input), one);
     assert_eq!(prompts(&["-mli"], input), one);
     assert_eq!(prompts(&[], input).len(), 2);

@@ -21,17 +21,17 @@ fn flags_of_several_letters_are_never_taken_apart() {
     let place = with_model();
     let unsupported = "is a flag of the reference that is not supported here yet";
     for (flags, flag, words) in [
-        ("-lv 4", "-lv", unsupported),
-        ("-ptc 4", "-ptc", unsupported),
-        ("-lm mmap", "-lm", unsupported),
+        (
+            "-ptc 4",
+            "-ptc",
+            "the line behind an answer tells its tokens",
+        ),
+        ("-lm mmap", "-lm", "files are always mapped"),
         ("-np 1", "-np", unsupported),
-        ("-nr", "-nr", unsupported),
-        ("-cram 0", "-cram", unsupported),
-        ("-cl", "-cl", unsupported),
-        ("-md b.gguf", "-md", unsupported),
-        ("--lora b.gguf", "--lora", unsupported),
-        ("--grammar x", "--grammar", unsupported),
-        ("--prompt_cache x", "--prompt-cache", unsupported),
+        ("-cram 0", "-cram", "holds its one conversation whole"),
+        ("-kvu", "-kvu", unsupported),
+        ("--rpc h:1", "--rpc", "a model runs on one machine"),
+        ("--log_jsonl", "--log-jsonl", "messages are lines of text"),
         ("-dr b", "-dr", "asks for a download that is not supported"),
         (
             "-hfd b",
@@ -50,7 +50,7 @@ fn flags_of_several_letters_are_never_taken_apart() {
             "{flags}\n{shown}"
         );
     }
-    let shown = place.run("llama-cli -m a.gguf -lv 4");
+    let shown = place.run("llama-cli -m a.gguf -kvu");
     assert!(
         shown.starts_with("exit: 1") && shown.contains(unsupported),
         "{shown}"
@@ -79,10 +79,10 @@ fn a_flag_at_the_wrong_place_is_told_its_place() {
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(place.run("gristmill run a.gguf --lora b.gguf -lv 3"), @r"
+    assert_snapshot!(place.run("gristmill run a.gguf --numa numactl --parallel 2 -kvu"), @r"
     exit: 2
     --- stderr
-    error: '--lora', '-lv' are flags of the reference that are not supported here yet; leave them out
+    error: '--numa' is not supported: memory is placed by the system; start the program under numactl
 
     Usage: gristmill run [OPTIONS] [MODEL]
 

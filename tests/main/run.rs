@@ -121,13 +121,13 @@ fn what_counts_for_nothing_is_said() {
     let place = Workplace::new();
     let output = place
         .command("llama-cli")
-        .args(["-p", "hi"])
-        .env("LLAMA_ARG_MODEL", "model.gguf")
+        .args(["-m", "model.gguf", "-p", "hi"])
+        .env("LLAMA_ARG_CTX_SIZE", "64")
         .output()
         .expect("it starts");
     let message = text(&output.stderr);
     assert!(
-        message.starts_with("note: LLAMA_ARG_MODEL of the environment is not read"),
+        message.starts_with("note: LLAMA_ARG_CTX_SIZE of the environment is not read"),
         "{message}"
     );
 }

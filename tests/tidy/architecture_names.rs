@@ -1,7 +1,7 @@
 //! Where names of architectures may stand.
 
 /// Where names of architectures may stand outside their own files, with the reason.
-pub const ARCHITECTURE_NAMES: [(&str, &str); 6] = [
+pub const ARCHITECTURE_NAMES: [(&str, &str); 7] = [
     (
         "crates/model/src/reference.rs",
         "the list of all that the reference loads, most of which have no file",
@@ -22,5 +22,9 @@ pub const ARCHITECTURE_NAMES: [(&str, &str); 6] = [
     (
         "crates/engine/src/chat/builtin/",
         "names of chat templates, some of which are spelled as architectures",
+    ),
+    (
+        "crates/engine/src/reply/family/",
+        "names of forms of tool calls, some of which are spelled as architectures",
     ),
 ];

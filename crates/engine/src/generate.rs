@@ -134,6 +134,8 @@ pub struct GenerateOptions {
     pub ignore_eos: bool,
     /// Whether control tokens show as text.
     pub special: bool,
+    /// Control tokens that show as text in any case, in rising order.
+    pub shown: Vec<u32>,
     /// How many of the most probable tokens to note per step; with 0 steps are not noted at all.
     pub n_probabilities: usize,
 }
@@ -147,6 +149,7 @@ impl Default for GenerateOptions {
             stops: Vec::new(),
             ignore_eos: false,
             special: false,
+            shown: Vec::new(),
             n_probabilities: 0,
         }
     }
@@ -253,7 +256,8 @@ pub struct Answer {
 
 /// What the loop tells its caller, and asks.
 pub struct Listener<'a> {
-    /// Takes each piece of text as soon as it is decided; pieces are whole characters.
+    /// Takes each piece of text as soon as it is decided, one for each token; pieces are whole characters, and empty where
+    /// nothing is decided yet.
     pub on_text: &'a mut dyn FnMut(&str),
     /// Told before each part of the prompt, and behind the last one, how many tokens are computed, and of how many.
     pub on_prompt: &'a mut dyn FnMut(usize, usize),
@@ -440,7 +444,8 @@ impl<'a> AnswerWriter<'a> {
         if ends && !self.options.special {
             return Ok(Some(StopReason::EndOfGeneration(id)));
         }
-        let piece = self.decoder.push(id);
+        let shows = self.options.special || self.options.shown.binary_search(&id).is_ok();
+        let piece = self.decoder.push_as(id, shows);
         let stopped = self.emit(&piece, on_text);
         Ok(if ends {
             Some(StopReason::EndOfGeneration(id))
@@ -459,10 +464,8 @@ impl<'a> AnswerWriter<'a> {
     }
 
     fn flush(&mut self, on_text: &mut dyn FnMut(&str)) {
-        if !self.fresh.is_empty() {
-            on_text(&self.fresh);
-            self.text.push_str(&self.fresh);
-        }
+        on_text(&self.fresh);
+        self.text.push_str(&self.fresh);
     }
 
     /// Gives out what was held back: the beginning of a stop string, an unfinished character.

@@ -606,7 +606,12 @@ impl StreamDecoder {
     /// Takes the next id and returns the characters that are complete now; often empty. Bytes that belong
     /// to no character become U+FFFD.
     pub fn push(&mut self, id: u32) -> String {
-        self.utf8.push(self.tokenizer.piece(id, self.special))
+        self.push_as(id, self.special)
+    }
+
+    /// The same, with or without the text of this token where it is a control token.
+    pub fn push_as(&mut self, id: u32, special: bool) -> String {
+        self.utf8.push(self.tokenizer.piece(id, special))
     }
 
     /// The end: a character that was not completed becomes one U+FFFD.

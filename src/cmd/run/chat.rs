@@ -1,30 +1,47 @@
 //! The conversation.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use gristmill_engine::chat::{ChatTemplate, Message, RenderInput};
+use gristmill_engine::reply::{ReplyFormat, ReplyParser};
 use gristmill_engine::sampling::RANDOM_SEED;
 use gristmill_engine::{
     ChatPrompt, EngineError, GenerateOptions, Session, StopReason, chat_prompt,
 };
+use gristmill_tokenizer::EncodeOptions;
+use serde_json::Value;
 
+use super::chat_flags::{self, JsonObject};
 use super::command::{self, Command};
-use super::flags::ChatFlags;
 use super::input::{self, Messages, Said};
-use super::output::{self, OutputFlags};
+use super::output::{self, Budget, OutputFlags};
 use crate::failure::{self, Hint};
 use crate::interrupt;
+
+/// What a conversation is held by.
+pub struct Rules {
+    pub template: ChatTemplate,
+    /// Where the template comes from, for messages.
+    pub origin: String,
+    pub variables: JsonObject,
+    pub tools: Option<Value>,
+    pub parse_special: bool,
+    /// How answers are taken apart; none where they stay as they are.
+    pub format: Option<ReplyFormat>,
+    /// Most tokens of reasoning, and what is said where it is cut off.
+    pub budget: Option<(usize, String)>,
+    /// The file that keeps the conversation.
+    pub history: Option<PathBuf>,
+    pub multiline: bool,
+    pub simple_io: bool,
+}
 
 /// A conversation with a model.
 pub struct Chat<'a> {
     session: Session,
-    template: ChatTemplate,
-    /// Where the template comes from, for messages.
-    origin: String,
-    variables: serde_json::Map<String, serde_json::Value>,
-    parse_special: bool,
-    multiline: bool,
+    rules: Rules,
     options: GenerateOptions,
     output: &'a OutputFlags,
     messages: Vec<Message>,
@@ -34,6 +51,8 @@ pub struct Chat<'a> {
     replaced: Vec<Message>,
     /// Text read by `/read`, for the next message.
     attached: String,
+    /// Calls so far, for ids of new ones.
+    n_calls: usize,
 }
 
 /// What follows a turn.
@@ -47,38 +66,51 @@ enum Next {
 impl<'a> Chat<'a> {
     pub fn new(
         session: Session,
-        (template, origin): (ChatTemplate, String),
-        flags: &ChatFlags,
-        options: GenerateOptions,
+        rules: Rules,
+        mut options: GenerateOptions,
         output: &'a OutputFlags,
     ) -> Self {
+        if let Some(format) = &rules.format {
+            options.shown = format.shown(session.context().model().tokenizer());
+        }
         Chat {
             session,
-            template,
-            origin,
-            variables: flags.variables(),
-            parse_special: flags.parse_special,
-            multiline: flags.multiline_input,
+            rules,
             options,
             output,
             n_fixed: 0,
             messages: Vec::new(),
             replaced: Vec::new(),
             attached: String::new(),
+            n_calls: 0,
         }
     }
 
-    /// The conversation under instructions, where there are some.
-    pub fn instructed(mut self, system: Option<String>) -> Self {
-        self.messages
-            .extend(system.map(|text| Message::new("system", text)));
-        self.n_fixed = self.messages.len();
+    /// The conversation so far, under instructions where there are some: they take the place of those it had.
+    pub fn begun(mut self, messages: Vec<Message>, system: Option<String>) -> Self {
+        self.messages = messages;
+        self.n_fixed = self.n_instructions();
+        if let Some(text) = system {
+            self.instruct(text);
+        }
         self
+    }
+
+    fn n_instructions(&self) -> usize {
+        let mut messages = self.messages.iter();
+        let other = messages.position(|message| message.role != "system");
+        other.unwrap_or(self.messages.len())
+    }
+
+    fn instruct(&mut self, text: String) {
+        let instructions = Message::new("system", text);
+        self.messages.splice(..self.n_fixed, [instructions]);
+        self.n_fixed = 1;
     }
 
     /// Answers the prompt, if there is one, and then every message, until the input ends.
     pub fn talk(mut self, prompt: Option<Vec<u8>>, single: bool) -> anyhow::Result<()> {
-        let mut messages = Messages::new(self.multiline)?;
+        let mut messages = Messages::new(self.rules.multiline, self.rules.simple_io)?;
         // Of a pipe, a single turn takes all: the lines after the first would be lost.
         let prompt = match single && !messages.is_terminal() {
             true if prompt.is_none() => {
@@ -130,39 +162,107 @@ impl<'a> Chat<'a> {
                 self.attached.clear();
                 say!("the conversation is forgotten");
             }
-            Command::Regen => {
-                let last = self
-                    .messages
-                    .iter()
-                    .rposition(|message| message.role == "user");
-                if let Some(last) = last {
-                    self.replaced = self.messages.split_off(last + 1);
-                    let seed = &mut self.options.sampling.seed;
-                    if *seed != RANDOM_SEED {
-                        // the same seed would say the same again
-                        *seed = seed.wrapping_add(1);
-                    }
-                    return Next::Answer;
-                }
-                say!("there is nothing to answer yet");
-            }
-            Command::Read(path) => match command::read_text(&path) {
-                Ok(file) => {
-                    self.attached.push_str(&file);
-                    say!("read {} bytes for the next message", file.len());
-                }
-                Err(error) => failure::print(&error),
-            },
+            Command::Regen => return self.regenerate(),
+            Command::Result(text) => return self.take_result(text),
             Command::Say(lines) => lines.lines().for_each(|line| say!("{line}")),
+            command => {
+                if let Err(error) = self.work(command) {
+                    failure::print(&error);
+                }
+            }
         }
         Next::Nothing
     }
 
-    fn say(&mut self, text: String, go_on: bool) -> anyhow::Result<()> {
-        let text = match std::mem::take(&mut self.attached) {
-            attached if attached.is_empty() => text,
-            attached => format!("{attached}\n{text}"),
+    fn regenerate(&mut self) -> Next {
+        let asks = |message: &Message| message.role == "user" || message.role == "tool";
+        let Some(last) = self.messages.iter().rposition(asks) else {
+            say!("there is nothing to answer yet");
+            return Next::Nothing;
         };
+        self.replaced = self.messages.split_off(last + 1);
+        let seed = &mut self.options.sampling.seed;
+        if *seed != RANDOM_SEED {
+            // the same seed would say the same again
+            *seed = seed.wrapping_add(1);
+        }
+        Next::Answer
+    }
+
+    /// The calls of the last answer that nobody answered yet.
+    fn open_calls(&self) -> Vec<Value> {
+        let answered = |message: &&Message| message.role == "tool";
+        let n_results = self.messages.iter().rev().take_while(answered).count();
+        let last = self.messages.iter().rev().nth(n_results);
+        let calls = last.into_iter().flat_map(Message::calls);
+        calls.skip(n_results).cloned().collect()
+    }
+
+    /// Takes what a function answered; once all have, the model goes on.
+    fn take_result(&mut self, text: String) -> Next {
+        let open = self.open_calls();
+        let Some(call) = open.first() else {
+            say!("the model waits for no function");
+            return Next::Nothing;
+        };
+        self.messages.push(Message::result(call, text));
+        match open.get(1) {
+            Some(next) => {
+                let name = next.pointer("/function/name").and_then(Value::as_str);
+                say!("now /result for {}", name.unwrap_or("the next call"));
+                Next::Nothing
+            }
+            None => Next::Answer,
+        }
+    }
+
+    /// Commands that read and write.
+    fn work(&mut self, command: Command) -> anyhow::Result<()> {
+        match command {
+            Command::Read(path) => self.attach(&[path])?,
+            Command::Glob(pattern) => self.attach(&command::files_of(&pattern)?)?,
+            Command::System(text) if text.is_empty() => match self.messages.first() {
+                Some(first) if self.n_fixed > 0 => say!("{}", first.content),
+                _ => say!("there are no instructions"),
+            },
+            Command::System(text) => {
+                self.instruct(text);
+                say!("the instructions are changed");
+            }
+            Command::Save(path) => {
+                if path.exists() {
+                    let shown = path.display();
+                    return Err(anyhow::anyhow!("{shown}: exists already")
+                        .context(Hint::new("give the name of a new file")));
+                }
+                chat_flags::write_conversation(&path, &self.messages)?;
+                say!("wrote {} messages", self.messages.len());
+            }
+            Command::Load(path) => {
+                self.messages = chat_flags::read_conversation(&path)?;
+                self.n_fixed = self.n_instructions();
+                say!("the conversation has {} messages", self.messages.len());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, paths: &[PathBuf]) -> anyhow::Result<()> {
+        let texts: anyhow::Result<Vec<String>> =
+            paths.iter().map(|path| command::read_text(path)).collect();
+        let text = texts?.concat();
+        let n_files = match paths {
+            [_] => String::new(),
+            _ => format!(" of {} files", paths.len()),
+        };
+        say!("read {} bytes{n_files} for the next message", text.len());
+        self.attached.push_str(&text);
+        Ok(())
+    }
+
+    fn say(&mut self, text: String, go_on: bool) -> anyhow::Result<()> {
+        let text = std::mem::take(&mut self.attached) + &text;
         self.messages.push(Message::new("user", text));
         self.answer(go_on)
     }
@@ -213,11 +313,30 @@ impl<'a> Chat<'a> {
     }
 
     fn prompt(&self, messages: &[Message]) -> anyhow::Result<ChatPrompt> {
+        let rules = &self.rules;
         let mut input = RenderInput::new(messages);
-        input.extra = self.variables.clone();
+        input.extra = rules.variables.clone();
+        input.tools = rules.tools.clone();
         let tokenizer = self.session.context().model().tokenizer();
-        chat_prompt(tokenizer, &self.template, &input, self.parse_special)
-            .with_context(|| self.origin.clone())
+        chat_prompt(tokenizer, &rules.template, &input, rules.parse_special)
+            .with_context(|| rules.origin.clone())
+    }
+
+    /// The limit of reasoning, in tokens of this model.
+    fn budget(&self) -> Option<Budget> {
+        let (n_tokens, message) = self.rules.budget.as_ref()?;
+        let format = self.rules.format.as_ref()?;
+        let text = format!("{message}{}\n", format.reasoning().end);
+        let options = EncodeOptions {
+            add_special: false,
+            parse_special: true,
+        };
+        let tokenizer = self.session.context().model().tokenizer();
+        Some(Budget {
+            n_tokens: *n_tokens,
+            ids: tokenizer.encode(&text, options),
+            text,
+        })
     }
 
     /// Answers the last message. Where nobody is there to go on, an interrupt ends the program after what was said so far.
@@ -228,17 +347,23 @@ impl<'a> Chat<'a> {
         }
         let model = self.session.context().model().clone();
         let prompt = self.prompt(&self.messages)?;
-        self.output.show_tokens(&prompt.ids, model.tokenizer());
+        self.output
+            .tell_prompt(&prompt.text, &prompt.ids, model.tokenizer());
+        let budget = self.budget();
+        let format = self.rules.format.clone();
+        let parser = format.map(|format| ReplyParser::new(format, &prompt.text, self.n_calls));
         let listener = interrupt::Listener::new();
-        let answer = output::generate(
+        let said = output::generate(
             &mut self.session,
             &prompt.ids,
             &self.options,
+            budget.as_ref(),
+            self.output.show(parser),
             &listener,
             self.output,
         )?;
-        self.output
-            .finish(&answer, &prompt.ids, model.tokenizer())?;
+        self.output.finish(&said, &prompt.ids, model.tokenizer())?;
+        let (answer, reply) = said;
         if answer.reason == StopReason::ContextFull {
             say!(
                 "note: the context of {} tokens is full",
@@ -248,10 +373,17 @@ impl<'a> Chat<'a> {
         crate::stdout::stream()
             .flush()
             .context("cannot write the answer")?;
+        self.n_calls += reply.calls.len();
+        self.messages.push(Message::answer(&reply));
+        if let Some(path) = &self.rules.history {
+            chat_flags::write_conversation(path, &self.messages)?;
+        }
         if listener.interrupted() && !go_on {
             interrupt::leave();
         }
-        self.messages.push(Message::new("assistant", answer.text));
+        if go_on && !reply.calls.is_empty() {
+            say!("/result TEXT tells the model what the function answered");
+        }
         Ok(())
     }
 }

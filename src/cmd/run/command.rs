@@ -10,6 +10,11 @@ const HELP: &str = "/exit        leave (as Ctrl-D)
 /clear       forget the conversation
 /regen       another answer to the last message
 /read FILE   put a file's text before the next message
+/glob NAMES  the same with every file that a pattern such as src/*.rs names
+/system TEXT give other instructions; without a text, tell them
+/result TEXT what the function answered that the model called
+/save FILE   write the conversation to a new file, as JSON
+/load FILE   go on with the conversation of a file
 Ctrl-C stops an answer, and at the prompt takes back what is typed; on an empty line, twice, it leaves
 Ctrl-Z suspends; a space before a slash makes the line a message";
 
@@ -26,6 +31,16 @@ pub enum Command {
     Regen,
     /// A file's text for the next message.
     Read(PathBuf),
+    /// The texts of all files of a pattern.
+    Glob(String),
+    /// To tell the instructions, or to give others.
+    System(String),
+    /// What a called function answered.
+    Result(String),
+    /// To write the conversation to a file.
+    Save(PathBuf),
+    /// To go on with another conversation.
+    Load(PathBuf),
     /// Nothing but to be told these lines.
     Say(String),
 }
@@ -55,6 +70,17 @@ impl Command {
             ("regen", "") => Command::Regen,
             ("read", "") => Command::Say("/read takes the name of a file".into()),
             ("read", path) => Command::Read(path_of(path, std::env::home_dir())),
+            ("glob", "") => Command::Say("/glob takes a pattern, such as src/*.rs".into()),
+            ("glob", pattern) => Command::Glob(pattern.into()),
+            ("system", text) => Command::System(text.into()),
+            ("result", "") => Command::Say("/result takes what the function answered".into()),
+            ("result", text) => Command::Result(text.into()),
+            ("save" | "load", "") => Command::Say(format!("{word} takes the name of a file")),
+            ("save", path) => Command::Save(path_of(path, std::env::home_dir())),
+            ("load", path) => Command::Load(path_of(path, std::env::home_dir())),
+            ("image" | "audio" | "video", _) => Command::Say(format!(
+                "{word} is not supported: models here read text alone; a space before the slash makes the line a message"
+            )),
             ("exit" | "quit" | "clear" | "regen", _) => Command::Say(format!(
                 "{word} takes no words after it; a space before the slash makes the line a message"
             )),
@@ -104,6 +130,21 @@ fn unescaped(typed: &str) -> String {
     out
 }
 
+/// The files that a pattern names, in order.
+///
+/// # Errors
+/// A pattern that cannot be read, and one that names no file.
+pub fn files_of(pattern: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let typed = path_of(pattern, std::env::home_dir());
+    let paths = glob::glob(&typed.to_string_lossy())
+        .with_context(|| format!("{pattern}: is no pattern"))?;
+    let files: Vec<PathBuf> = paths.flatten().filter(|path| path.is_file()).collect();
+    if files.is_empty() {
+        return Err(anyhow::anyhow!("{pattern}: names no file"));
+    }
+    Ok(files)
+}
+
 /// The text of a file.
 ///
 /// # Errors
@@ -123,14 +164,7 @@ mod tests {
 
     #[test]
     fn no_unknown_command_reaches_the_model() {
-        for line in [
-            "/foo",
-            "/foo bar",
-            "/image cat.png",
-            "/glob *.txt",
-            "/regen now",
-            "exit",
-        ] {
+        for line in ["/foo", "/foo bar", "/image cat.png", "/regen now", "exit"] {
             let Command::Say(told) = Command::of(line.into()) else {
                 panic!("{line}");
             };

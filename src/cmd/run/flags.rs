@@ -4,14 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gristmill_convert::{TemplateFault, TemplateText, template_text};
-use gristmill_engine::chat::ChatTemplate;
 use gristmill_engine::sampling::SamplingOptions;
 use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Keep, Limit, LoadOptions};
 use gristmill_quant::TensorType;
 
 use crate::escapes::unescape;
-use crate::failure::Hint;
 use crate::numbers::{self, Threads};
 
 #[derive(clap::Args)]
@@ -35,8 +32,13 @@ pub struct PromptFlags {
 }
 
 impl PromptFlags {
+    /// Whether escape sequences are processed.
+    pub fn escapes(&self, by_default: bool) -> bool {
+        self.escape || (by_default && !self.no_escape)
+    }
+
     /// The prompt, if one is given. Files are never unescaped.
-    pub fn read(&self, by_default: bool) -> anyhow::Result<Option<Vec<u8>>> {
+    pub fn read(&self, escape: bool) -> anyhow::Result<Option<Vec<u8>>> {
         let read = |path: &PathBuf| {
             std::fs::read(path)
                 .with_context(|| format!("{}: cannot read the prompt", path.display()))
@@ -51,143 +53,11 @@ impl PromptFlags {
         if let Some(path) = &self.binary_file {
             return Ok(Some(read(path)?));
         }
-        let escape = self.escape || (by_default && !self.no_escape);
         Ok(self.prompt.as_ref().map(|prompt| match escape {
             true => unescape(prompt.as_bytes()),
             false => prompt.clone().into_bytes(),
         }))
     }
-}
-
-#[derive(clap::Args)]
-#[command(next_help_heading = "Chat")]
-pub struct ChatFlags {
-    /// Chat, also where the prompt could be answered alone; the default for a model with a chat template
-    #[arg(long, overrides_with = "no_conversation")]
-    pub conversation: bool,
-    /// Continue the prompt as plain text
-    #[arg(long, overrides_with = "conversation")]
-    pub no_conversation: bool,
-    /// End after the first answer
-    #[arg(long)]
-    pub single_turn: bool,
-    /// Instructions to the model
-    #[arg(
-        long,
-        value_name = "TEXT",
-        allow_hyphen_values = true,
-        overrides_with = "system_prompt_file"
-    )]
-    pub system_prompt: Option<String>,
-    /// The same from a file
-    #[arg(long, value_name = "FILE", overrides_with = "system_prompt")]
-    pub system_prompt_file: Option<PathBuf>,
-    /// Chat template: the name of a built-in one, or Jinja text
-    #[arg(long, value_name = "NAME|JINJA", overrides_with = "chat_template_file")]
-    pub chat_template: Option<String>,
-    /// Chat template from a file
-    #[arg(long, value_name = "FILE", overrides_with = "chat_template")]
-    pub chat_template_file: Option<PathBuf>,
-    /// Variables for the template, as a JSON object
-    #[arg(long, value_name = "JSON", value_parser = json_object)]
-    pub chat_template_kwargs: Option<JsonObject>,
-    /// Whether the model shall think before it answers, where its template knows `enable_thinking`
-    #[arg(long, value_name = "on|off|auto", default_value = "auto")]
-    pub reasoning: Reasoning,
-    /// Let control tokens in messages be parsed as such
-    #[arg(long)]
-    pub parse_special: bool,
-    /// A string that ends an answer; may be given more than once
-    #[arg(long, short, value_name = "TEXT", allow_hyphen_values = true)]
-    pub reverse_prompt: Vec<String>,
-    /// A line ends with a backslash to go on in the next one
-    #[arg(long)]
-    pub multiline_input: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Reasoning {
-    On,
-    Off,
-    Auto,
-}
-
-impl ChatFlags {
-    pub fn system(&self) -> anyhow::Result<Option<String>> {
-        match &self.system_prompt_file {
-            Some(path) => std::fs::read_to_string(path)
-                .map(|text| Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
-                .with_context(|| format!("{}: cannot read the system prompt", path.display())),
-            None => Ok(self.system_prompt.clone()),
-        }
-    }
-
-    /// The template of a file, and where it comes from.
-    pub fn template_file(&self) -> anyhow::Result<Option<(ChatTemplate, String)>> {
-        let Some(path) = self
-            .chat_template_file
-            .as_ref()
-            .filter(|_| !self.no_conversation)
-        else {
-            return Ok(None);
-        };
-        let origin = path.display().to_string();
-        let source =
-            std::fs::read(path).with_context(|| format!("{origin}: cannot read the template"))?;
-        let source = one_template(&source).map_err(|fault| {
-            anyhow::anyhow!("{origin}: {fault}").context(Hint::new(TemplateFault::REMEDY))
-        })?;
-        let template = ChatTemplate::new(&source).with_context(|| origin.clone())?;
-        Ok(Some((template, origin)))
-    }
-
-    /// Says what has no effect.
-    pub fn note(&self) {
-        let has_system = self.system_prompt.is_some() || self.system_prompt_file.is_some();
-        if self.no_conversation && has_system {
-            say!(
-                "note: the system prompt belongs to a chat; with --no-conversation it changes nothing"
-            );
-        }
-    }
-
-    /// The template's variables.
-    pub fn variables(&self) -> JsonObject {
-        let mut variables = self.chat_template_kwargs.clone().unwrap_or_default();
-        if self.reasoning != Reasoning::Auto {
-            variables.insert(
-                "enable_thinking".into(),
-                (self.reasoning == Reasoning::On).into(),
-            );
-        }
-        variables
-    }
-}
-
-/// The template of a file; of several in JSON that of the model.
-fn one_template(bytes: &[u8]) -> Result<String, TemplateFault> {
-    let held = match template_text(bytes)? {
-        TemplateText::Jinja(text) => return Ok(text.to_owned()),
-        TemplateText::Json(held) => held,
-    };
-    let of_model = |item: &&serde_json::Value| item["name"] == "default";
-    let mut named = held.as_array().into_iter().flatten();
-    let text = match held.as_str() {
-        Some(text) => Some(text),
-        None => named
-            .find(of_model)
-            .and_then(|item| item["template"].as_str()),
-    };
-    let none = TemplateFault::Json("JSON without a template named `default`");
-    text.map(str::to_owned).ok_or(none)
-}
-
-type JsonObject = serde_json::Map<String, serde_json::Value>;
-
-fn json_object(text: &str) -> Result<JsonObject, String> {
-    serde_json::from_str(text).map_err(|error| {
-        format!("it must be a JSON object, such as {{\"enable_thinking\": false}} ({error})")
-    })
 }
 
 #[derive(clap::Args)]
@@ -205,6 +75,21 @@ pub struct AnswerFlags {
     /// Tokens of the prompt that a context shift keeps, behind the BOS; -1 for all
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = numbers::whole(-1..=i64::from(i32::MAX)))]
     keep: i64,
+    /// Hand over after each answer, to type what follows; without a chat template
+    #[arg(long, short)]
+    pub interactive: bool,
+    /// The same, and begin with what is typed
+    #[arg(long)]
+    pub interactive_first: bool,
+    /// What stands before typed text; it stands in for a chat template
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    in_prefix: Option<String>,
+    /// What stands behind it
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    in_suffix: Option<String>,
+    /// Begin typed text with the begin-of-sequence token
+    #[arg(long)]
+    pub in_prefix_bos: bool,
     /// Never end by itself
     #[arg(long)]
     ignore_eos: bool,
@@ -214,6 +99,29 @@ pub struct AnswerFlags {
 }
 
 impl AnswerFlags {
+    /// Whether text is typed between answers, outside a chat.
+    pub fn is_interactive(&self) -> bool {
+        self.interactive || self.interactive_first || self.replaces_template()
+    }
+
+    /// Whether what stands around typed text takes the place of a chat template.
+    pub fn replaces_template(&self) -> bool {
+        self.in_prefix.is_some() || self.in_suffix.is_some() || self.in_prefix_bos
+    }
+
+    /// What stands before and behind typed text.
+    pub fn frame(&self, escape: bool) -> (Vec<u8>, Vec<u8>) {
+        let text = |text: &Option<String>| {
+            let text = text.as_deref().unwrap_or_default().as_bytes();
+            if escape {
+                unescape(text)
+            } else {
+                text.to_vec()
+            }
+        };
+        (text(&self.in_prefix), text(&self.in_suffix))
+    }
+
     pub fn options(
         &self,
         sampling: SamplingOptions,
@@ -229,6 +137,7 @@ impl AnswerFlags {
             stops: Vec::new(),
             ignore_eos: self.ignore_eos,
             special: self.special,
+            shown: Vec::new(),
             n_probabilities,
         })
     }
@@ -302,21 +211,24 @@ pub struct IgnoredFlags {
     /// Pages are not locked in memory
     #[arg(long)]
     mlock: bool,
-    /// Templates are always Jinja
-    #[arg(long)]
+    /// Templates are always Jinja, those of names too
+    #[arg(long, visible_alias = "no-jinja")]
     jinja: bool,
     /// Nothing runs before the prompt
     #[arg(long, visible_alias = "no-warmup")]
     warmup: bool,
-    /// Output is always plain where it is no terminal
-    #[arg(long)]
-    simple_io: bool,
-    /// Output has no colours
-    #[arg(long, value_name = "on|off|auto", num_args = 0..=1)]
-    color: Option<String>,
     /// Timings are shown by --show-timings
-    #[arg(long)]
+    #[arg(long, visible_alias = "no-perf")]
     perf: bool,
+    /// Weights are used as they lie in the file
+    #[arg(long, visible_aliases = ["no-repack", "no-host", "op-offload", "no-op-offload"])]
+    repack: bool,
+    /// Messages have no prefix and no time
+    #[arg(long, visible_aliases = ["no-log-prefix", "log-timestamps", "no-log-timestamps"])]
+    log_prefix: bool,
+    /// Messages have no colours
+    #[arg(long, value_name = "on|off|auto", num_args = 0..=1)]
+    log_colors: Option<String>,
 }
 
 impl IgnoredFlags {

@@ -56,13 +56,15 @@ enum Line {
 /// A source of messages.
 pub struct Messages {
     editor: Option<Reedline>,
+    is_terminal: bool,
+    /// Whether a line that ends with a backslash ends the message, in place of going on.
     multiline: bool,
 }
 
 impl Messages {
-    pub fn new(multiline: bool) -> anyhow::Result<Self> {
+    pub fn new(multiline: bool, simple: bool) -> anyhow::Result<Self> {
         let is_terminal = std::io::stdin().is_terminal() && crate::stdout::is_terminal();
-        let editor = match is_terminal {
+        let editor = match is_terminal && !simple {
             true => {
                 let history = FileBackedHistory::new(HISTORY)?;
                 let editor = Reedline::create()
@@ -73,12 +75,16 @@ impl Messages {
             }
             false => None,
         };
-        Ok(Messages { editor, multiline })
+        Ok(Messages {
+            editor,
+            is_terminal,
+            multiline,
+        })
     }
 
     /// Whether a person sits at a terminal.
     pub fn is_terminal(&self) -> bool {
-        self.editor.is_some()
+        self.is_terminal
     }
 
     /// The next message. Lines without text are passed over. Ctrl-C takes back what was typed; where that is nothing,
@@ -103,12 +109,15 @@ impl Messages {
                 }
             };
             was_warned = false;
-            if let (true, Some(start)) = (self.multiline, line.strip_suffix('\\')) {
-                message.push_str(start);
+            // Through a pipe a backslash is what it is, unless several lines are asked for.
+            let marked = line
+                .strip_suffix('\\')
+                .filter(|_| self.multiline || self.is_terminal);
+            message.push_str(marked.unwrap_or(&line));
+            if marked.is_some() != self.multiline {
                 message.push('\n');
                 continue;
             }
-            message.push_str(&line);
             if !message.trim().is_empty() {
                 return Ok(Said::Text(message));
             }
@@ -118,6 +127,11 @@ impl Messages {
 
     fn line(&mut self, first: bool) -> anyhow::Result<Line> {
         let Some(editor) = &mut self.editor else {
+            if self.is_terminal {
+                let mut out = crate::stdout::stream();
+                write!(out, "{}", if first { "> " } else { ". " })?;
+                out.flush()?;
+            }
             return plain_line();
         };
         loop {

@@ -2,11 +2,17 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 
-use gristmill_engine::{Answer, GenerateOptions, Listener, LoadReport, Session, StopReason};
+use anyhow::Context as _;
+use gristmill_engine::reply::{Reply, ReplyParser};
+use gristmill_engine::{
+    Answer, EngineError, GenerateOptions, Limit, Listener, LoadReport, Session, StopReason, Timings,
+};
 use gristmill_tokenizer::Tokenizer;
 use serde_json::json;
 
+use super::show::{Show, Thoughts};
 use crate::display::printable;
 use crate::interrupt;
 use crate::numbers;
@@ -17,23 +23,54 @@ use crate::stdout;
 #[command(next_help_heading = "Output")]
 pub struct OutputFlags {
     /// Do not repeat the prompt before its continuation
-    #[arg(long)]
+    #[arg(long, overrides_with = "display_prompt")]
     no_display_prompt: bool,
+    /// Repeat it: the default
+    #[arg(long, overrides_with = "no_display_prompt")]
+    display_prompt: bool,
     /// Text as it comes, or one JSON object per answer with ids, log probabilities and timings
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     output_format: OutputFormat,
+    /// The same as --output-format json
+    #[arg(long)]
+    json: bool,
+    /// Write the answers to a new file too
+    #[arg(long, short, visible_alias = "output-file", value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Note the N most probable tokens of each step (with --output-format json)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=i32::MAX as usize))]
     n_probs: usize,
     /// Whether to show the speed after each answer
-    #[arg(long, value_name = "on|off", default_value = "on", num_args = 0..=1, default_missing_value = "on")]
+    #[arg(long, value_name = "on|off", default_value = "on", num_args = 0..=1, default_missing_value = "on", overrides_with = "no_show_timings")]
     show_timings: Switch,
+    /// Do not show it
+    #[arg(long, overrides_with = "show_timings")]
+    no_show_timings: bool,
+    /// Faint reasoning and a coloured prompt; `auto` where standard output is a terminal and NO_COLOR is not set
+    #[arg(long, value_name = "on|off|auto", default_value = "auto", num_args = 0..=1, default_missing_value = "on")]
+    color: Color,
+    /// Tell every prompt, as text and as tokens
+    #[arg(long)]
+    verbose_prompt: bool,
     /// Tell more: every prompt as tokens, and the types of tensors
-    #[arg(long, short)]
+    #[arg(long, short, visible_alias = "log-verbose")]
     verbose: bool,
+    /// How much to tell: 0 and 1 errors alone, 2 and 3 what is usual, 4 and more as --verbose
+    #[arg(long, visible_alias = "log-verbosity", value_name = "N", default_value_t = 3, value_parser = numbers::whole(0..=i64::from(i32::MAX)))]
+    verbosity: i64,
     /// Show nothing but answers and errors
     #[arg(long)]
     log_disable: bool,
+    /// Write what is told to a file too
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Color {
+    On,
+    Off,
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -50,7 +87,41 @@ enum Switch {
 
 impl OutputFlags {
     pub fn quiet(&self) -> bool {
-        self.log_disable
+        self.log_disable || self.verbosity < 2
+    }
+
+    /// Opens the files that answers and messages go to.
+    pub fn open(&self) -> anyhow::Result<()> {
+        if let Some(path) = &self.log_file {
+            let file = std::fs::File::create(path)
+                .with_context(|| format!("{}: cannot write messages to it", path.display()))?;
+            crate::say::also_to(file);
+        }
+        if let Some(path) = &self.output {
+            std::fs::File::create_new(path).with_context(|| {
+                format!("{}: cannot make a file for the answers", path.display())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn has_color(&self) -> bool {
+        match self.color {
+            Color::On => true,
+            Color::Off => false,
+            Color::Auto => stdout::is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
+
+    /// A place to show an answer.
+    pub fn show(&self, parser: Option<ReplyParser>) -> Show {
+        let thoughts = match (self.has_color(), stdout::is_terminal()) {
+            (true, _) => Thoughts::Faint,
+            (false, true) => Thoughts::Framed,
+            (false, false) if self.quiet() => Thoughts::Hidden,
+            (false, false) => Thoughts::Apart,
+        };
+        Show::new(parser, thoughts, !self.is_json())
     }
 
     /// Says what has no effect.
@@ -61,35 +132,44 @@ impl OutputFlags {
     }
 
     pub fn verbose(&self) -> bool {
-        self.verbose
+        self.verbose || self.verbosity > 3
     }
 
     pub fn is_json(&self) -> bool {
-        self.output_format == OutputFormat::Json
+        self.json || self.output_format == OutputFormat::Json
     }
 
     /// How many probabilities the engine has to note.
     pub fn n_probabilities(&self) -> usize {
-        match self.output_format {
-            OutputFormat::Json => self.n_probs.max(1),
-            OutputFormat::Text => 0,
+        match self.is_json() {
+            true => self.n_probs.max(1),
+            false => 0,
         }
     }
 
     /// Shows the prompt before its continuation, and its tokens where more is asked for.
     pub fn show_prompt(&self, prompt: &[u8], ids: &[u32], tokenizer: &Tokenizer) -> io::Result<()> {
-        self.show_tokens(ids, tokenizer);
+        self.tell_prompt(&String::from_utf8_lossy(prompt), ids, tokenizer);
         if self.no_display_prompt || self.is_json() {
             return Ok(());
         }
         let mut out = stdout::stream();
+        let (before, behind) = match self.has_color() {
+            true => ("\u{1b}[33m", "\u{1b}[0m"),
+            false => ("", ""),
+        };
+        out.write_all(before.as_bytes())?;
         out.write_all(prompt)?;
+        out.write_all(behind.as_bytes())?;
         out.flush()
     }
 
-    /// Shows the tokens of a prompt, where more is asked for.
-    pub fn show_tokens(&self, ids: &[u32], tokenizer: &Tokenizer) {
-        if self.verbose && !self.log_disable {
+    /// Tells a prompt as text and tokens, where more is asked for.
+    pub fn tell_prompt(&self, text: &str, ids: &[u32], tokenizer: &Tokenizer) {
+        if self.verbose_prompt {
+            say!("prompt: {text:?}");
+        }
+        if self.verbose_prompt || (self.verbose() && !self.quiet()) {
             say!("prompt: {} tokens", ids.len());
             for &id in ids {
                 say!(
@@ -101,16 +181,33 @@ impl OutputFlags {
     }
 
     /// Ends an answer: a newline and the speed, or the JSON object.
-    pub fn finish(&self, answer: &Answer, prompt: &[u32], tokenizer: &Tokenizer) -> io::Result<()> {
+    pub fn finish(
+        &self,
+        (answer, reply): &(Answer, Reply),
+        prompt: &[u32],
+        tokenizer: &Tokenizer,
+    ) -> anyhow::Result<()> {
         let mut out = stdout::stream();
-        match self.output_format {
-            OutputFormat::Json => {
-                writeln!(out, "{}", object(answer, prompt, tokenizer, self.n_probs))?
-            }
-            OutputFormat::Text => writeln!(out)?,
-        }
+        let line = match self.is_json() {
+            true => object(answer, reply, prompt, tokenizer, self.n_probs).to_string(),
+            false => String::new(),
+        };
+        writeln!(out, "{line}")?;
         out.flush()?;
-        if self.show_timings == Switch::On && !self.log_disable {
+        if let Some(path) = &self.output {
+            let mut file = std::fs::File::options().append(true).open(path);
+            let text = if self.is_json() {
+                &line
+            } else {
+                &reply.content
+            };
+            file.as_mut()
+                .map_err(|error| io::Error::new(error.kind(), error.to_string()))
+                .and_then(|file| writeln!(file, "{text}"))
+                .with_context(|| format!("{}: cannot write the answer", path.display()))?;
+        }
+        let shows = self.show_timings == Switch::On && !self.no_show_timings;
+        if shows && !self.quiet() {
             let timings = &answer.timings;
             say!(
                 "[ Prompt: {:.1} t/s | Generation: {:.1} t/s | {} + {} tokens, seed {}, ended by {} ]",
@@ -140,6 +237,7 @@ fn ending(reason: &StopReason) -> &'static str {
 
 fn object(
     answer: &Answer,
+    reply: &Reply,
     prompt: &[u32],
     tokenizer: &Tokenizer,
     n_probabilities: usize,
@@ -152,9 +250,16 @@ fn object(
             .collect();
         json!({"id": step.id, "piece": piece(step.id), "logprob": step.log_probability, "top": top})
     });
+    let calls = reply.calls.iter().map(|call| {
+        let function = json!({"name": call.name, "arguments": call.arguments});
+        json!({"id": call.id, "type": "function", "function": function})
+    });
     let timings = &answer.timings;
     json!({
         "text": answer.text,
+        "content": reply.content,
+        "reasoning": reply.reasoning,
+        "tool_calls": calls.collect::<Vec<_>>(),
         "ids": answer.ids,
         "prompt_ids": prompt,
         "stop": answer.reason.word(),
@@ -171,24 +276,108 @@ fn object(
     })
 }
 
-/// Generates an answer and streams it to standard output, unless it will be one JSON object. Ctrl-C stops it.
+/// The most reasoning that is waited for.
+pub struct Budget {
+    /// Tokens of it.
+    pub n_tokens: usize,
+    /// What ends it then.
+    pub text: String,
+    /// The same as tokens.
+    pub ids: Vec<u32>,
+}
+
+/// Generates an answer and shows it as it comes, unless it will be one JSON object. Ctrl-C stops it. Reasoning beyond the
+/// budget is ended, and the answer goes on behind it.
 pub fn generate(
     session: &mut Session,
     prompt: &[u32],
     options: &GenerateOptions,
+    budget: Option<&Budget>,
+    mut show: Show,
     listener: &interrupt::Listener,
     output: &OutputFlags,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<(Answer, Reply)> {
     let path = session.context().model().file().path().to_owned();
-    // nobody reads on after a failed write, so the answer ends there
-    let failure: RefCell<Option<io::Error>> = RefCell::new(None);
-    let mut on_text = |text: &str| {
-        let mut out = stdout::stream();
-        if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            failure.borrow_mut().get_or_insert(error);
+    let mut ids = prompt.to_vec();
+    let mut options = options.clone();
+    let mut budget = budget;
+    let mut before: Option<Answer> = None;
+    loop {
+        let n_tokens = budget.map_or(usize::MAX, |budget| budget.n_tokens);
+        let is_spent = |show: &Show| show.is_thinking() && show.n_thoughts() >= n_tokens;
+        let part = match is_spent(&show) {
+            true => None,
+            false => {
+                let stops =
+                    |show: &Show| listener.interrupted() || show.has_failed() || is_spent(show);
+                let part = step(session, &ids, &options, &mut show, &stops, output);
+                Some(part.map_err(|error| super::of_model(error, &path))?)
+            }
+        };
+        let n_part = part.as_ref().map_or(0, |part| part.ids.len());
+        ids.extend(part.iter().flat_map(|part| &part.ids));
+        let is_stopped = part
+            .as_ref()
+            .is_none_or(|part| part.reason == StopReason::Interrupted);
+        before = joined(before, part);
+        let ended = budget.take_if(|_| is_stopped && is_spent(&show) && !listener.interrupted());
+        let Some(ended) = ended else { break };
+        show.feed(&ended.text);
+        ids.extend(&ended.ids);
+        // What ends the reasoning is not the model's, and does not count.
+        if let Limit::Tokens(n) = &mut options.limit {
+            *n = n.saturating_sub(n_part);
         }
-    };
-    let mut nothing = |_: &str| {};
+        let forced = Answer {
+            ids: ended.ids.clone(),
+            text: ended.text.clone(),
+            reason: StopReason::Limit,
+            seed: options.sampling.seed,
+            steps: Vec::new(),
+            timings: Timings::default(),
+        };
+        before = joined(before, Some(forced));
+    }
+    show.finish();
+    let reply = show.into_reply()?;
+    // The loop ends behind a part.
+    let answer = before.ok_or_else(|| anyhow::anyhow!("nothing was generated"))?;
+    Ok((answer, reply))
+}
+
+/// One answer, or its part behind another.
+fn joined(before: Option<Answer>, part: Option<Answer>) -> Option<Answer> {
+    match (before, part) {
+        (Some(mut before), Some(part)) => {
+            before.ids.extend(part.ids);
+            before.text.push_str(&part.text);
+            before.steps.extend(part.steps);
+            before.reason = part.reason;
+            before.seed = if part.timings.n_prompt > 0 {
+                part.seed
+            } else {
+                before.seed
+            };
+            before.timings.n_prompt += part.timings.n_prompt;
+            before.timings.prompt += part.timings.prompt;
+            before.timings.n_decoded += part.timings.n_decoded;
+            before.timings.decode += part.timings.decode;
+            Some(before)
+        }
+        (before, part) => part.or(before),
+    }
+}
+
+/// Generates until the model, or `stops`, ends it.
+fn step(
+    session: &mut Session,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    show: &mut Show,
+    stops: &dyn Fn(&Show) -> bool,
+    output: &OutputFlags,
+) -> Result<Answer, EngineError> {
+    let show = RefCell::new(show);
     let mut bar = None;
     let mut on_prompt = |n_computed: usize, n: usize| {
         if n_computed == n || output.quiet() {
@@ -197,26 +386,15 @@ pub fn generate(
             bar.get_or_insert_with(|| PromptBar::new(n)).set(n_computed);
         }
     };
-    let interrupted = || listener.interrupted() || failure.borrow().is_some();
-    let answer = session.generate(
+    session.generate(
         prompt,
         options,
         &mut Listener {
-            on_text: if output.is_json() {
-                &mut nothing
-            } else {
-                &mut on_text
-            },
+            on_text: &mut |text| show.borrow_mut().take(text),
             on_prompt: &mut on_prompt,
-            interrupted: &interrupted,
+            interrupted: &|| stops(&show.borrow()),
         },
-    );
-    drop(bar);
-    let answer = answer.map_err(|error| super::of_model(error, &path))?;
-    match failure.into_inner() {
-        Some(error) => Err(error.into()),
-        None => Ok(answer),
-    }
+    )
 }
 
 /// Tells on standard error what was loaded.

@@ -6,36 +6,18 @@
 mod builtin;
 mod clock;
 mod guard;
+mod message;
 
 pub use builtin::{BUILTIN_TEMPLATES, builtin};
 pub use clock::Clock;
 pub use guard::{Controls, GuardedText, guarded};
+pub use message::Message;
 
 use std::sync::Arc;
 
 use gristmill_template::{Input, Template, TemplateError};
-use serde::Serialize;
 
 use crate::error::EngineError;
-
-/// One message of a conversation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Message {
-    /// `system`, `user`, `assistant`, `tool` or what else the template knows.
-    pub role: String,
-    /// The text.
-    pub content: String,
-}
-
-impl Message {
-    /// A message of a role.
-    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
-        Message {
-            role: role.into(),
-            content: content.into(),
-        }
-    }
-}
 
 /// What a template is rendered with.
 #[derive(Clone, Debug)]
@@ -59,9 +41,7 @@ pub struct RenderInput {
 impl RenderInput {
     /// The conversation alone, the assistant to speak next.
     pub fn new(messages: &[Message]) -> Self {
-        let messages = messages
-            .iter()
-            .map(|message| serde_json::json!({"role": message.role, "content": message.content}));
+        let messages = messages.iter().map(Message::for_template);
         RenderInput {
             messages: serde_json::Value::Array(messages.collect()),
             tools: None,

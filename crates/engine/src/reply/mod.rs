@@ -20,6 +20,7 @@ mod tools;
 
 use std::sync::Arc;
 
+use gristmill_tokenizer::{Attributes, Tokenizer};
 use serde_json::Value;
 
 pub use family::FAMILIES;
@@ -220,6 +221,20 @@ impl ReplyFormat {
         reasoning
             .chain(family.dropped.iter().copied())
             .chain(calls.copied())
+    }
+
+    /// The control tokens that the parser has to see, in rising order: those that stand in a mark.
+    pub fn shown(&self, tokenizer: &Tokenizer) -> Vec<u32> {
+        let ids = 0..tokenizer.n_tokens() as u32;
+        let is_part = |id: &u32| {
+            let text = tokenizer.text(*id);
+            let is_in = |mark: &str| mark.as_bytes().windows(text.len()).any(|part| part == text);
+            text.len() > 2 && self.marks().any(is_in)
+        };
+        let controls = ids.filter(|&id| tokenizer.attributes(id).has(Attributes::CONTROL));
+        controls
+            .filter(|id| !tokenizer.is_eog(*id) && is_part(id))
+            .collect()
     }
 
     /// Whether a prompt ends inside reasoning, so that the answer begins there.

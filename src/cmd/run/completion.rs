@@ -1,0 +1,141 @@
+//! A text that is continued, and what is typed between its parts.
+
+use std::io::Write as _;
+
+use gristmill_engine::{GenerateOptions, Session, StopReason, raw_prompt};
+use gristmill_tokenizer::EncodeOptions;
+
+use super::flags::AnswerFlags;
+use super::input::{self, Messages, Said};
+use super::output::{self, OutputFlags};
+use crate::failure::Hint;
+use crate::interrupt;
+
+/// How a text is continued.
+pub struct Completion<'a> {
+    pub session: Session,
+    pub options: GenerateOptions,
+    pub flags: &'a AnswerFlags,
+    pub output: &'a OutputFlags,
+    /// Whether escape sequences around typed text are processed.
+    pub escape: bool,
+    /// How lines are read: several to a text, and without an editor.
+    pub lines: (bool, bool),
+}
+
+fn no_prompt() -> anyhow::Error {
+    anyhow::anyhow!("there is no prompt to continue")
+        .context(Hint::new("give one with -p or -f, or through a pipe"))
+}
+
+impl Completion<'_> {
+    /// Continues the prompt, or what comes through a pipe where there is none.
+    pub fn run(mut self, prompt: Option<Vec<u8>>) -> anyhow::Result<()> {
+        let is_interactive = self.flags.is_interactive();
+        let prompt = match prompt {
+            Some(prompt) => prompt,
+            None if is_interactive => Vec::new(),
+            None => input::piped()?
+                .filter(|text| !text.is_empty())
+                .ok_or_else(no_prompt)?,
+        };
+        let model = self.session.context().model().clone();
+        self.session.check_text(prompt.len())?;
+        let ids = raw_prompt(model.tokenizer(), &prompt);
+        if is_interactive {
+            return self.by_turns(&prompt, ids);
+        }
+        if ids.is_empty() {
+            return Err(no_prompt());
+        }
+        self.session.check(&ids, &self.options)?;
+        self.output.show_prompt(&prompt, &ids, model.tokenizer())?;
+        let listener = interrupt::Listener::new();
+        self.part(&ids, &listener)?;
+        if listener.interrupted() {
+            interrupt::leave();
+        }
+        Ok(())
+    }
+
+    /// Generates a part, and gives its tokens and what ended it.
+    fn part(
+        &mut self,
+        ids: &[u32],
+        listener: &interrupt::Listener,
+    ) -> anyhow::Result<(Vec<u32>, StopReason)> {
+        let show = self.output.show(None);
+        let said = output::generate(
+            &mut self.session,
+            ids,
+            &self.options,
+            None,
+            show,
+            listener,
+            self.output,
+        )?;
+        let model = self.session.context().model().clone();
+        if let (StopReason::StopString(stop), false) = (&said.0.reason, self.output.is_json()) {
+            // It is part of the text, which goes on behind it.
+            if self.flags.is_interactive() {
+                write!(crate::stdout::stream(), "{stop}")?;
+            }
+        }
+        self.output.finish(&said, ids, model.tokenizer())?;
+        Ok((said.0.ids, said.0.reason))
+    }
+
+    /// The model and whoever types go on by turns, until the input ends.
+    fn by_turns(mut self, prompt: &[u8], mut ids: Vec<u32>) -> anyhow::Result<()> {
+        let model = self.session.context().model().clone();
+        let mut lines = Messages::new(self.lines.0, self.lines.1)?;
+        let mut is_typed = self.flags.interactive_first || prompt.is_empty();
+        if !prompt.is_empty() {
+            self.output.show_prompt(prompt, &ids, model.tokenizer())?;
+        }
+        loop {
+            if is_typed {
+                let text = match lines.next()? {
+                    Said::Text(text) => text,
+                    Said::End => return Ok(()),
+                    Said::Stop => interrupt::leave(),
+                };
+                self.session.check_text(text.len())?;
+                self.append(&text, &mut ids);
+            }
+            is_typed = true;
+            let listener = interrupt::Listener::new();
+            let (answer, reason) = self.part(&ids, &listener)?;
+            ids.extend(answer);
+            if matches!(reason, StopReason::ContextFull) {
+                say!(
+                    "note: the context of {} tokens is full",
+                    self.session.context().n_ctx()
+                );
+                return Ok(());
+            }
+            if listener.interrupted() && !lines.is_terminal() {
+                interrupt::leave();
+            }
+        }
+    }
+
+    /// Adds typed text in its frame. Control tokens are parsed in the frame alone.
+    fn append(&self, text: &str, ids: &mut Vec<u32>) {
+        let tokenizer = self.session.context().model().tokenizer();
+        let encode = |text: &[u8], parse_special| {
+            let options = EncodeOptions {
+                add_special: false,
+                parse_special,
+            };
+            tokenizer.encode(text, options)
+        };
+        let (prefix, suffix) = self.flags.frame(self.escape);
+        if self.flags.in_prefix_bos || (ids.is_empty() && tokenizer.add_bos()) {
+            ids.extend(tokenizer.bos());
+        }
+        ids.extend(encode(&prefix, true));
+        ids.extend(encode(text.as_bytes(), false));
+        ids.extend(encode(&suffix, true));
+    }
+}

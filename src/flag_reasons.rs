@@ -1,0 +1,291 @@
+//! Why flags of the reference are not supported.
+
+/// Flags, and the reason, which follows "is not supported: ".
+const REASONS: &[(&[&str], &str)] = &[
+    (
+        &["-C", "-Cr", "-Cb", "-Crb", "-Cd", "-Crd", "-Cbd", "-Crbd"],
+        SCHEDULER,
+    ),
+    (
+        &[
+            "--cpu-mask",
+            "--cpu-range",
+            "--cpu-strict",
+            "--prio",
+            "--poll",
+        ],
+        SCHEDULER,
+    ),
+    (
+        &[
+            "--cpu-mask-batch",
+            "--cpu-range-batch",
+            "--cpu-strict-batch",
+            "--prio-batch",
+            "--poll-batch",
+        ],
+        SCHEDULER,
+    ),
+    (
+        &["--numa"],
+        "memory is placed by the system; start the program under numactl",
+    ),
+    (&["--rpc"], "a model runs on one machine"),
+    (
+        &["-lzm", "--lazy-mode"],
+        "files are mapped, so that rows are read when they are needed",
+    ),
+    (
+        &["-lm", "--load-mode"],
+        "files are always mapped, which is its mode mmap",
+    ),
+    (
+        &["--check-tensors"],
+        "`gristmill check FILE` looks at every weight of a file",
+    ),
+    (
+        &["--override-kv"],
+        "`gristmill edit` changes the metadata of a file, and can undo it",
+    ),
+    (
+        &[
+            "-cram",
+            "--cache-ram",
+            "-ctxcp",
+            "--ctx-checkpoints",
+            "--swa-checkpoints",
+        ],
+        "the cache of a run holds its one conversation whole",
+    ),
+    (
+        &["-gan", "--grp-attn-n", "-gaw", "--grp-attn-w"],
+        "positions are not grouped; a longer context comes with -c",
+    ),
+    (
+        &[
+            "-bs",
+            "--backend-sampling",
+            "--spec-draft-backend-sampling",
+            "--no-spec-draft-backend-sampling",
+        ],
+        "tokens are picked on the CPU",
+    ),
+    (
+        &[
+            "--image",
+            "--audio",
+            "--video",
+            "-mm",
+            "--mmproj",
+            "--mmproj-auto",
+            "--no-mmproj",
+            "--no-mmproj-auto",
+        ],
+        TEXT_ALONE,
+    ),
+    (
+        &[
+            "--mmproj-offload",
+            "--no-mmproj-offload",
+            "--image-min-tokens",
+            "--image-max-tokens",
+        ],
+        TEXT_ALONE,
+    ),
+    (
+        &["--server-base"],
+        "the model runs in this program, and no server is asked",
+    ),
+    (
+        &["-ptc", "--print-token-count"],
+        "the line behind an answer tells its tokens",
+    ),
+    (
+        &["--log-jsonl", "--no-log-jsonl"],
+        "messages are lines of text; --json gives answers as JSON",
+    ),
+    (
+        &["--log-prompts-dir"],
+        "--verbose-prompt tells each prompt, and --log-file keeps what is told",
+    ),
+    (
+        &["--lora", "--lora-scaled"],
+        "adapters are not applied at run time yet",
+    ),
+    (
+        &[
+            "--control-vector",
+            "--control-vector-scaled",
+            "--control-vector-layer-range",
+        ],
+        "control vectors are not applied yet",
+    ),
+    (
+        &[
+            "--rope-scaling",
+            "--rope-scale",
+            "--rope-freq-base",
+            "--rope-freq-scale",
+        ],
+        POSITIONS,
+    ),
+    (
+        &[
+            "--yarn-orig-ctx",
+            "--yarn-ext-factor",
+            "--yarn-attn-factor",
+            "--yarn-beta-slow",
+            "--yarn-beta-fast",
+        ],
+        POSITIONS,
+    ),
+    (
+        &[
+            "--grammar",
+            "--grammar-file",
+            "-j",
+            "--json-schema",
+            "-jf",
+            "--json-schema-file",
+        ],
+        "answers are not held to a form yet",
+    ),
+    (
+        &["--prompt-cache", "--prompt-cache-all", "--prompt-cache-ro"],
+        "the past of a run is not kept in a file yet; --history keeps a conversation",
+    ),
+    (
+        &[
+            "-md",
+            "--spec-draft-model",
+            "--model-draft",
+            "-hfd",
+            "--spec-draft-hf",
+            "-hfrd",
+            "--hf-repo-draft",
+        ],
+        NO_DRAFTS,
+    ),
+    (
+        &[
+            "-ngld",
+            "--spec-draft-ngl",
+            "--gpu-layers-draft",
+            "--n-gpu-layers-draft",
+            "-devd",
+            "--spec-draft-device",
+            "--device-draft",
+        ],
+        NO_DRAFTS,
+    ),
+    (
+        &[
+            "-ctkd",
+            "--spec-draft-type-k",
+            "--cache-type-k-draft",
+            "-ctvd",
+            "--spec-draft-type-v",
+            "--cache-type-v-draft",
+        ],
+        NO_DRAFTS,
+    ),
+    (
+        &[
+            "--spec-draft-n-max",
+            "--spec-draft-n-min",
+            "--spec-draft-p-min",
+            "--draft-p-min",
+            "--spec-draft-p-split",
+            "--draft-p-split",
+        ],
+        NO_DRAFTS,
+    ),
+    (
+        &["--spec-draft-sampling", "--spec-type", "--spec-default"],
+        NO_DRAFTS,
+    ),
+    (
+        &[
+            "--spec-ngram-simple-size-n",
+            "--spec-ngram-simple-size-m",
+            "--spec-ngram-simple-min-hits",
+            "--spec-ngram-mod-n-match",
+            "--spec-ngram-mod-n-min",
+            "--spec-ngram-mod-n-max",
+        ],
+        NO_DRAFTS,
+    ),
+    (
+        &[
+            "--spec-ngram-map-k-size-n",
+            "--spec-ngram-map-k-size-m",
+            "--spec-ngram-map-k-min-hits",
+            "--spec-ngram-map-k4v-size-n",
+            "--spec-ngram-map-k4v-size-m",
+            "--spec-ngram-map-k4v-min-hits",
+        ],
+        NO_DRAFTS,
+    ),
+    (
+        &["-cl", "--cache-list"],
+        "`gristmill list` lists the models that were fetched",
+    ),
+    (&["--list-devices"], "no GPU backend is built in"),
+    (
+        &["--completion-bash"],
+        "--help lists the flags of a command",
+    ),
+    (
+        &["-dt", "--defrag-thold"],
+        "the cache is paged and needs no defragmentation; the reference ignores it too",
+    ),
+    (
+        &[
+            "--draft",
+            "--draft-n",
+            "--draft-max",
+            "--draft-min",
+            "--draft-n-min",
+        ],
+        "the reference removed it; --spec-draft-n-max and --spec-draft-n-min are its names there now",
+    ),
+    (
+        &[
+            "--spec-ngram-size-n",
+            "--spec-ngram-size-m",
+            "--spec-ngram-min-hits",
+        ],
+        "the reference removed it; each kind of look-up has sizes of its own there now",
+    ),
+];
+
+const SCHEDULER: &str =
+    "threads are left to the system's scheduler; start the program under taskset or nice";
+const POSITIONS: &str = "positions follow the metadata of the file, which `gristmill edit` changes";
+const NO_DRAFTS: &str = "each token is computed by the model itself, without a draft";
+const TEXT_ALONE: &str = "models here read text alone";
+
+/// Why a flag is not supported, where there is a reason.
+pub fn reason(flag: &str) -> Option<&'static str> {
+    let mut entries = REASONS.iter();
+    let entry = entries.find(|(flags, _)| flags.contains(&flag))?;
+    Some(entry.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reason of a flag that came to be supported would never be told.
+    #[test]
+    fn reasons_are_of_flags_that_the_reference_has() {
+        for flag in REASONS.iter().flat_map(|(flags, _)| *flags) {
+            assert!(crate::reference_flags::is_known(flag), "{flag}");
+            let n = REASONS
+                .iter()
+                .filter(|(flags, _)| flags.contains(flag))
+                .count();
+            assert_eq!(n, 1, "{flag}");
+        }
+    }
+}
