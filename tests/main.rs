@@ -23,6 +23,8 @@ mod edit_advice;
 mod effects;
 #[path = "main/embed.rs"]
 mod embed;
+#[path = "main/export.rs"]
+mod export;
 #[path = "main/feature.rs"]
 mod feature;
 #[path = "main/fixtures.rs"]

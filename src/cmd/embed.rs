@@ -168,6 +168,7 @@ impl Run for Embed {
                 .attention
                 .map(|attention| attention == Attention::Causal),
         };
+        self.model.fetch()?;
         let path = self.model.path();
         let mut embedder = self.load.embedder(path, &options)?;
         let separator = unescape(self.cls_separator.as_bytes());

@@ -8,6 +8,7 @@ mod diff;
 mod edit;
 mod embed;
 mod endian;
+mod export;
 mod hash;
 mod inspect;
 mod links;
@@ -37,6 +38,7 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<edit::Edit>(),
     Command::of::<embed::Embed>(),
     Command::of::<endian::Endian>(),
+    Command::of::<export::Export>(),
     Command::of::<hash::Hash>(),
     Command::of::<inspect::Inspect>(),
     Command::of::<links::Links>(),

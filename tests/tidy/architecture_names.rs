@@ -14,6 +14,7 @@ pub const ARCHITECTURE_NAMES: [(&str, &str); 7] = [
         "crates/convert/src/tokenizer/",
         "values of tokenizer.ggml.model and tokenizer.ggml.pre, some of which are spelled as architectures",
     ),
+    ("crates/convert/src/export/tokenizer.rs", "the same values"),
     (
         "crates/measure/src/check/group/tokenizer.rs",
         "the same values",

@@ -10,6 +10,11 @@ const ALL: &[&str] = &["*"];
 /// Where types may be named outside `quant`, with the reason.
 const PLACES: &[(&str, &[&str], &str)] = &[
     (
+        "crates/convert/src/export/weights.rs",
+        &["BF16", "F16", "F32"],
+        "the types that a checkpoint's tensors have",
+    ),
+    (
         "crates/convert/src/output.rs",
         &["BF16", "F16", "F32", "Q8_0"],
         "the output types that the reference's conversion has",

@@ -14,7 +14,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-const INDEX: &str = "model.safetensors.index.json";
+pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
 /// A checkpoint, checked as far as it can be without reading weights.
 pub struct Checkpoint {

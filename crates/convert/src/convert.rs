@@ -192,6 +192,28 @@ fn convert_folder(
     Ok(report)
 }
 
+/// The metadata that a folder would be converted to; `pre_tokenizer` is the name to give, as on the command line.
+pub(crate) fn folder_metadata(
+    folder: &Path,
+    pre_tokenizer: Option<&str>,
+) -> Result<Metadata, ConvertError> {
+    let options = ConvertOptions {
+        pre_tokenizer: pre_tokenizer.map(str::to_owned),
+        ..ConvertOptions::new(folder)
+    };
+    let checkpoint = Checkpoint::open(folder)?;
+    let output = options.output_type.resolve(&checkpoint);
+    let (tokenizer, _) = import_tokenizer(&options, &checkpoint)?;
+    let plan = tensor_plan(&checkpoint, output, &tokenizer, &mut Vec::new())?;
+    let given = Given {
+        name: None,
+        overrides: None,
+        n_params: plan.n_params(),
+    };
+    let authorship = Authorship::load(folder, &checkpoint.stated, &given, &mut Vec::new())?;
+    metadata(&checkpoint, output, &authorship, &tokenizer)
+}
+
 /// The tensors to write.
 fn tensor_plan(
     checkpoint: &Checkpoint,

@@ -90,6 +90,18 @@ pub enum ConvertError {
         /// What is wrong.
         reason: String,
     },
+    /// Something that a Hugging Face folder cannot say.
+    #[error("{what} cannot be exported")]
+    NotExportable {
+        /// What it is.
+        what: String,
+    },
+    /// A folder to write that holds something, which a loader could take for part of the model.
+    #[error("{}: the folder is not empty", .path.display())]
+    FolderInUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Files that the index names are not there.
     #[error("{}: the index names files that are missing: {}", .index.display(), .files.join(", "))]
     MissingShards {
@@ -632,6 +644,8 @@ impl ConvertError {
         // The system's answer has its own remedy; what is left of the others is a fault of this program.
         Io | Kernel | Quant => None;
         Overflow => "use --outtype bf16 (or f32), which has the range";
+        NotExportable => "the weights alone can be read from the GGUF file by any program";
+        FolderInUse => "name another folder; `--force` replaces the files that are written, unless weights would be left beside them";
         MissingShards | IncompleteSet => "download the missing files; the checkpoint is incomplete";
         IndexMismatch | DuplicateTensor => "the files are of different downloads or edited; download the checkpoint again";
         QuantizedSource => "convert the original checkpoint in 16 or 32 bits instead";
@@ -682,6 +696,7 @@ impl ConvertError {
             | ConvertError::ElementType { .. }
             | ConvertError::VocabularySize { .. }
             | ConvertError::Overflow { .. }
+            | ConvertError::NotExportable { .. }
             | ConvertError::Model(_)
             | ConvertError::Quant { .. }
             | ConvertError::BeyondType { .. }

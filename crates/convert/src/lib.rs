@@ -9,6 +9,7 @@ mod authorship;
 mod checkpoint;
 mod convert;
 mod error;
+mod export;
 mod naming;
 mod output;
 mod plan;
@@ -25,7 +26,8 @@ mod tokenizer;
 
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use error::{ConvertError, NoFolder};
-pub use output::{OutputType, Uniform};
+pub use export::{ExportOptions, ExportReport, export};
+pub use output::{OutputType, Uniform, float_type};
 pub use progress::{Event, Progress};
 pub use summary::done;
 pub use template::{TemplateFault, TemplateText, template_text};

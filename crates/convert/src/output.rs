@@ -68,6 +68,24 @@ impl OutputType {
     }
 }
 
+/// The float type of this name, in any case; none for `auto`.
+///
+/// # Errors
+/// What names there are, for the parser's message.
+pub fn float_type(name: &str) -> Result<Option<TensorType>, String> {
+    if name.eq_ignore_ascii_case("auto") {
+        return Ok(None);
+    }
+    let floats = UNIFORM.map(Uniform::ty).into_iter();
+    let floats: Vec<TensorType> = floats.filter(|ty| !ty.is_quantized()).collect();
+    let mut found = floats.iter();
+    let found = found.find(|ty| ty.name().eq_ignore_ascii_case(name));
+    let names: Vec<&str> = floats.iter().map(|ty| ty.name()).collect();
+    found
+        .map(|ty| Some(*ty))
+        .ok_or_else(|| format!("it must be one of auto, {}", names.join(", ")))
+}
+
 /// The output type that keeps a checkpoint's element type.
 pub(crate) fn float(dtype: Dtype) -> Uniform {
     Uniform(match dtype {

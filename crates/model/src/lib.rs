@@ -22,7 +22,7 @@ pub use arch::{
     ARCHITECTURES, Architecture, HabitValue, TextPart, TokenizerHabit, architecture,
     architecture_of_config,
 };
-pub use config::Config;
+pub use config::{Config, ReverseSource, Reversed};
 pub use decoder::{build, build_hidden, build_scores, ropes};
 pub use error::ModelError;
 pub use hyperparameters::{

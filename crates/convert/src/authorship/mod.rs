@@ -12,7 +12,7 @@ use crate::small_file::{read_json, read_text};
 use card::Yaml;
 use gristmill_gguf::{Metadata, StringArray, Value as Entry};
 use model_id::{ModelId, title};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -41,7 +41,7 @@ const TEXT_KEYS: &[&str] = &[
 ];
 
 /// Keys of a model card that name a text entry; for each entry the first that is there counts.
-const CARD_KEYS: &[(&str, &str)] = &[
+pub(crate) const CARD_KEYS: &[(&str, &str)] = &[
     ("name", "name"),
     ("author", "author"),
     ("version", "version"),
@@ -74,7 +74,7 @@ const CARD_KEYS: &[(&str, &str)] = &[
 ];
 
 /// Entries of a base model or data set, in the order in which they are written.
-const ORIGIN_KEYS: &[&str] = &[
+pub(crate) const ORIGIN_KEYS: &[&str] = &[
     "name",
     "author",
     "version",
@@ -338,6 +338,28 @@ fn sampling(source: &Value, prefix: &str) -> Vec<(&'static str, Entry)> {
         Some((key, entry))
     };
     SAMPLING_KEYS.iter().filter_map(value).collect()
+}
+
+/// Writes what `general.sampling.` says as `generation_config.json` states it; false where it says nothing.
+pub(crate) fn write_sampling(metadata: &Metadata, values: &mut Map<String, Value>) -> bool {
+    let n_before = values.len();
+    for (key, names, _) in SAMPLING_KEYS {
+        let value = match metadata.get(&format!("general.sampling.{key}")) {
+            // The fewest digits that give the number back.
+            Some(Entry::F32(value)) => value.to_string().parse::<f64>().ok().map(Value::from),
+            Some(Entry::I32(value)) => Some(Value::from(*value)),
+            Some(value) => value
+                .as_text()
+                .and_then(|text| text.to_str())
+                .map(Value::from),
+            None => None,
+        };
+        // The last name is the one that Hugging Face's library has.
+        if let (Some(value), Some(name)) = (value, names.last()) {
+            values.insert((*name).to_owned(), value);
+        }
+    }
+    values.len() > n_before
 }
 
 /// A base model or data set: an identifier on the hub, an address, or entries as they are.

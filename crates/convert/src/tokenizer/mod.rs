@@ -28,6 +28,8 @@ use gristmill_model::{HabitValue, TokenizerHabit};
 use crate::ConvertError;
 use files::Files;
 
+pub(crate) use sentence_piece::SCORE_ADDED;
+
 /// What the caller knows about the model, and the user's wish.
 #[derive(Clone, Debug, Default)]
 pub struct TokenizerOptions<'a> {

@@ -16,7 +16,7 @@ const FILE: &str = "tokenizer.model";
 /// The score of a token that only fills the vocabulary.
 pub(super) const SCORE_FILLER: f32 = -10000.0;
 /// The score of an added token.
-const SCORE_ADDED: f32 = -1000.0;
+pub(crate) const SCORE_ADDED: f32 = -1000.0;
 
 /// `model_type` of a unigram model, the default of the format.
 const UNIGRAM: u64 = 1;

@@ -3,6 +3,7 @@
 mod fact;
 mod fallback;
 mod longrope;
+mod reverse;
 mod rope;
 mod shared;
 mod window;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use fact::{Fact, Otherwise};
 pub use fallback::Fallback;
+pub use reverse::{ReverseSource, Reversed};
 
 pub(crate) use fact::{
     GELU_TANH, NO_ATTENTION_BIAS, NO_ATTENTION_CAP, NO_WINDOW, NO_WINDOW_SWITCHED_ON,
