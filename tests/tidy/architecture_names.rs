@@ -1,7 +1,7 @@
 //! Where names of architectures may stand.
 
 /// Where names of architectures may stand outside their own files, with the reason.
-pub const ARCHITECTURE_NAMES: [(&str, &str); 7] = [
+pub const ARCHITECTURE_NAMES: [(&str, &str); 8] = [
     (
         "crates/model/src/reference.rs",
         "the list of all that the reference loads, most of which have no file",
