@@ -23,6 +23,27 @@ pub fn fit_context(model: &Model, options: &mut LoadOptions) -> anyhow::Result<(
     ))))
 }
 
+/// What the process holds, in bytes.
+pub struct Usage {
+    /// Pages of files that are in memory: what was read of mapped weights, and the program.
+    pub files: u64,
+    /// Memory of its own.
+    pub anonymous: u64,
+    /// What is kept from being swapped out.
+    pub locked: u64,
+}
+
+/// What the process holds now, where the system tells.
+pub fn usage() -> Option<Usage> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let bytes = |name: &str| kibibytes_of(&text, name)?.checked_mul(1024);
+    Some(Usage {
+        files: bytes("RssFile:")?,
+        anonymous: bytes("RssAnon:")?,
+        locked: bytes("VmLck:")?,
+    })
+}
+
 /// Bytes that can be had without pushing others out, where the system tells.
 fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -38,11 +59,13 @@ fn available_bytes() -> Option<u64> {
 
 /// The line `MemAvailable: N kB` of `/proc/meminfo`.
 fn available_of(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
+    kibibytes_of(meminfo, "MemAvailable:")?.checked_mul(1024)
+}
+
+/// The number of a line `NAME N kB`.
+fn kibibytes_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -98,6 +98,7 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-hft", "hf-token"),
     ("-if", "interactive-first"),
     ("-kvo", "kv-offload"),
+    ("-lm", "load-mode"),
     ("-lv", "verbosity"),
     ("-mg", "main-gpu"),
     ("-mli", "multiline-input"),

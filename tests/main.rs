@@ -56,6 +56,8 @@ mod interrupted;
 mod keys;
 #[path = "main/known_holes.rs"]
 mod known_holes;
+#[path = "main/loading.rs"]
+mod loading;
 #[path = "main/messages.rs"]
 mod messages;
 #[path = "main/pipeline.rs"]

@@ -7,6 +7,8 @@ mod completion;
 pub(super) mod flags;
 pub(super) mod input;
 mod output;
+mod placing;
+mod prompt_cache;
 mod sampling;
 mod show;
 mod template;
@@ -45,6 +47,10 @@ pub struct Run {
     sampling: sampling::SamplingFlags,
     #[command(flatten)]
     load: flags::LoadFlags,
+    #[command(flatten)]
+    placing: placing::PlacingFlags,
+    #[command(flatten)]
+    prompt_cache: prompt_cache::PromptCacheFlags,
     #[command(flatten)]
     output: output::OutputFlags,
     #[command(flatten)]
@@ -91,7 +97,7 @@ impl Command for Run {
         }
         self.model.fetch()?;
         let path = self.model.path();
-        let model = load(path, &options, quiet)?;
+        let model = load(path, &options, &self.placing, quiet)?;
         let answer = self.answer(&model)?;
         let template = match said.template {
             _ if self.is_plain() => None,
@@ -100,7 +106,7 @@ impl Command for Run {
         };
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
         memory::fit_context(&model, &mut options)?;
-        let session =
+        let mut session =
             Session::new(model.clone(), &options).map_err(|error| of_model(error, path))?;
         if !quiet {
             output::report(
@@ -108,12 +114,14 @@ impl Command for Run {
                 self.output.verbose(),
             );
         }
+        let cache = self.prompt_cache.load(&mut session, quiet)?;
         match (mode, template) {
             (Mode::Completion, _) => completion::Completion {
                 session,
                 options: answer,
                 flags: &self.answer,
                 output: &self.output,
+                cache,
                 escape,
                 lines: (self.chat.multiline_input, self.chat.simple_io),
             }
@@ -122,6 +130,7 @@ impl Command for Run {
                 let rules = self.rules(template, said.tools);
                 chat::Chat::new(session, rules, answer, &self.output)
                     .begun(said.messages, said.system)
+                    .cached(cache)
                     .talk(prompt, single)
             }
             (Mode::Chat { .. }, None) => Err(anyhow::anyhow!(
@@ -145,7 +154,14 @@ struct SaidBefore {
 
 /// Opens and loads a model; errors name the file once.
 pub(super) fn open(path: &std::path::Path, options: &LoadOptions) -> anyhow::Result<Arc<Model>> {
-    let file = gristmill_gguf::Model::open(path)?;
+    loaded(gristmill_gguf::Model::open(path)?, path, options)
+}
+
+fn loaded(
+    file: gristmill_gguf::Model,
+    path: &std::path::Path,
+    options: &LoadOptions,
+) -> anyhow::Result<Arc<Model>> {
     Model::load(file, options).map_err(|error| match error {
         EngineError::Gguf(_) => error.into(),
         error => anyhow::Error::new(error).context(format!("{}: cannot load it", path.display())),
@@ -164,8 +180,13 @@ pub(super) fn of_model(error: EngineError, path: &std::path::Path) -> anyhow::Er
     }
 }
 
-fn load(path: &std::path::Path, options: &LoadOptions, quiet: bool) -> anyhow::Result<Arc<Model>> {
-    let model = open(path, options)?;
+fn load(
+    path: &std::path::Path,
+    options: &LoadOptions,
+    placing: &placing::PlacingFlags,
+    quiet: bool,
+) -> anyhow::Result<Arc<Model>> {
+    let model = placing.load(path, options)?;
     if !quiet {
         let warnings = model.tokenizer().warnings().iter();
         warnings.for_each(|warning| say!("warning: {warning}"));
@@ -217,8 +238,9 @@ impl Run {
     fn note(&self) {
         self.chat.note();
         self.gpu.note();
-        self.ignored.note();
         self.output.note();
+        self.prompt_cache.note();
+        self.placing.note();
         crate::environment::note();
     }
 

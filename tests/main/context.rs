@@ -76,3 +76,80 @@ fn a_window_takes_less_memory_and_says_the_same() {
     };
     assert_ne!(cache(&told), cache(&told_of_whole));
 }
+
+#[test]
+fn case_b88_a_prompt_cache_spares_the_prompt_and_fits_its_model_only() {
+    let place = with_model();
+    let prompt = "-p hello-hello-hello -n 8";
+    let n_prompt = |answer: &serde_json::Value| answer["timings"]["prompt_n"].as_u64();
+    let (plain, _) = answer(&place, prompt);
+    let cached = format!("{prompt} --prompt-cache s.bin");
+    let (first, told) = answer(&place, &cached);
+    assert!(told.contains("saved session: s.bin is new"), "{told}");
+    let kept = std::fs::read(place.path("s.bin")).expect("the session is there");
+    let (second, told) = answer(&place, &cached);
+    assert!(told.contains("tokens from s.bin"), "{told}");
+    assert_eq!(
+        (&first["ids"], &second["ids"]),
+        (&plain["ids"], &plain["ids"])
+    );
+    assert_eq!(
+        (n_prompt(&first), n_prompt(&second)),
+        (n_prompt(&plain), Some(1))
+    );
+    // Read only, and what there was to say is known: the file stays.
+    answer(
+        &place,
+        &format!("-p other-words -n 2 --prompt-cache s.bin --prompt-cache-ro"),
+    );
+    assert_eq!(
+        std::fs::read(place.path("s.bin")).expect("it is there"),
+        kept
+    );
+    // With the answer, which a run without a prompt goes on with.
+    let (_, told) = answer(&place, &format!("{cached} --prompt-cache-all"));
+    assert!(!told.contains("note: "), "{told}");
+    assert_ne!(
+        std::fs::read(place.path("s.bin")).expect("it is there"),
+        kept
+    );
+    let (on, _) = answer(&place, "-n 3 --prompt-cache s.bin --prompt-cache-ro");
+    let known = [plain["prompt_ids"].clone(), plain["ids"].clone()];
+    let known: Vec<_> = known
+        .iter()
+        .filter_map(|ids| ids.as_array())
+        .flatten()
+        .collect();
+    let before = on["prompt_ids"].as_array().expect("a list");
+    assert_eq!(before.iter().collect::<Vec<_>>(), known[..known.len() - 1]);
+    assert_eq!(&on["ids"][0], known[known.len() - 1]);
+
+    let refused = |words: &str| {
+        let line = "gristmill run -m a.gguf -no-cnv -p hi -n 1 --log-disable";
+        place.run(&format!("{line} {words}"))
+    };
+    place.write("theirs.bin", b"nsgg\x09\0\0\0\0\0\0\0");
+    insta::assert_snapshot!(refused("--prompt-cache theirs.bin"), @r"
+    exit: 1
+    --- stderr
+    error: theirs.bin: is a session file of llama.cpp
+    hint: give another name, or remove the file: it is then written anew
+    ");
+    insta::assert_snapshot!(refused("--prompt-cache s.bin -ctk f32"), @r"
+    exit: 1
+    --- stderr
+    error: s.bin: the saved session has a cache of f16/f16, but this one is of f32/f16
+    hint: give these types with -ctk and -ctv, or another name
+    ");
+    let message = refused("--prompt-cache a.gguf");
+    assert!(
+        message.starts_with("exit: 1") && message.contains("a.gguf"),
+        "{message}"
+    );
+    let message = refused("--prompt-cache nowhere/s.bin");
+    assert!(
+        message.starts_with("exit: 1") && message.contains("nowhere"),
+        "{message}"
+    );
+    assert_eq!(place.files(), ["a.gguf", "s.bin", "theirs.bin"]);
+}

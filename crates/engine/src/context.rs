@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gristmill_compute::{BatchShape, Executor, GraphBuilder, Inputs, Plan};
 
-use crate::cache::{PagedCache, Past, SequenceId};
+use crate::cache::{CacheTypes, PagedCache, Past, SequenceId};
 use crate::error::EngineError;
 use crate::model::{LoadOptions, Model};
 
@@ -153,6 +153,16 @@ impl Context {
     /// The past of the sequences, to fork, truncate and restore.
     pub fn past_mut(&mut self) -> &mut dyn Past {
         &mut self.cache
+    }
+
+    /// Types of the cache.
+    pub(crate) fn cache_types(&self) -> CacheTypes {
+        self.cache.types()
+    }
+
+    /// Of each layer, the window behind which nothing is kept.
+    pub(crate) fn cache_windows(&self) -> impl Iterator<Item = Option<usize>> {
+        self.cache.windows()
     }
 
     /// Bytes of the cache.

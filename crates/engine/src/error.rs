@@ -106,6 +106,12 @@ pub enum EngineError {
         /// What stands against it.
         reason: &'static str,
     },
+    /// A weight that is no number.
+    #[error("tensor `{name}` holds NaN or infinity")]
+    TensorValues {
+        /// Name of the tensor.
+        name: String,
+    },
     /// Every token has the logit negative infinity.
     #[error("no token can be chosen: every logit is negative infinity")]
     NoCandidates,
@@ -253,6 +259,9 @@ pub enum EngineError {
         /// Bytes of the state.
         bytes: usize,
     },
+    /// A saved session that cannot be loaded or saved.
+    #[error(transparent)]
+    SavedSession(#[from] crate::saved::SavedSessionError),
     /// A chat template that cannot be parsed.
     #[error("chat template, line {line}: {message}")]
     TemplateSyntax {
@@ -379,6 +388,7 @@ impl EngineError {
             EngineError::Gguf(error) => error.hint().map(str::to_owned),
             EngineError::Model(error) => error.hint().map(str::to_owned),
             EngineError::Tokenizer(error) => error.hint().map(str::to_owned),
+            EngineError::SavedSession(error) => error.hint(),
             EngineError::PromptTooLong { n_ctx_max, .. }
             | EngineError::TextTooLong { n_ctx_max, .. }
             | EngineError::ContextFull { n_ctx_max, .. } => {
@@ -403,7 +413,10 @@ impl EngineError {
             | EngineError::Compute(gristmill_compute::ComputeError::OutOfMemory { .. }) => {
                 Some("give a shorter context with -c".into())
             }
-            EngineError::BadLogits { .. } | EngineError::LogitNotFinite { .. } | EngineError::VectorNotFinite { .. } => Some(
+            EngineError::TensorValues { .. }
+            | EngineError::BadLogits { .. }
+            | EngineError::LogitNotFinite { .. }
+            | EngineError::VectorNotFinite { .. } => Some(
                 "the weights are damaged or hold values out of range: `gristmill check FILE` names the tensors; or compare the file's hash with its source".into(),
             ),
             EngineError::NoClassifier

@@ -10,6 +10,7 @@
 
 mod cache;
 pub mod chat;
+mod check_values;
 mod context;
 mod embed;
 mod error;
@@ -20,6 +21,7 @@ mod prompt;
 pub mod reply;
 mod report;
 pub mod sampling;
+mod saved;
 mod session;
 mod stop;
 
@@ -27,6 +29,7 @@ pub use cache::{
     CacheLayout, CacheRoom, CacheTypes, LayerShape, PAGE_LEN, PagedCache, Past, Rotation,
     SequenceId, TableLayout,
 };
+pub use check_values::check_values;
 pub use context::{BatchToken, Context};
 pub use embed::{EmbedOptions, Embedder, Vectors, cosine, normalize};
 pub use error::EngineError;
@@ -38,6 +41,7 @@ pub use gristmill_model::Pooling;
 pub use model::{CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
 pub use report::LoadReport;
+pub use saved::SavedSessionError;
 pub use session::{Session, all_logits};
 pub use stop::StopMatcher;
 

@@ -26,6 +26,8 @@ pub const CONTEXT_MAX: usize = i32::MAX as usize - PAGE_LEN;
 pub struct LoadOptions {
     /// Threads, the caller's counted; none for one per processor.
     pub n_threads: Option<usize>,
+    /// Threads for batches of more than one token, the caller's counted; none for as many as above.
+    pub n_threads_batch: Option<usize>,
     /// Positions of the context; none for the model's own, cut so that the cache stays within
     /// [`DEFAULT_CACHE_BYTES_MAX`].
     pub n_ctx: Option<usize>,
@@ -43,6 +45,7 @@ impl Default for LoadOptions {
     fn default() -> Self {
         LoadOptions {
             n_threads: None,
+            n_threads_batch: None,
             n_ctx: None,
             cache: CacheTypes::F16,
             n_ubatch: 512,
@@ -61,6 +64,7 @@ pub struct Model {
     backend: Arc<dyn Backend>,
     regions: Vec<BufferId>,
     n_threads: usize,
+    n_threads_batch: usize,
     isa: &'static str,
 }
 
@@ -80,7 +84,10 @@ impl Model {
     pub fn load(file: gguf::Model, options: &LoadOptions) -> Result<Arc<Self>, EngineError> {
         let isa = gristmill_kernels::select_isa()?.name();
         let n_threads = gristmill_kernels::n_threads(options.n_threads.unwrap_or(0));
-        Self::load_on(Arc::new(CpuBackend::new(n_threads)), file, n_threads, isa)
+        let n_batch = options.n_threads_batch.map(gristmill_kernels::n_threads);
+        let n_batch = n_batch.unwrap_or(n_threads);
+        let backend = CpuBackend::with_batch_threads(n_threads, n_batch);
+        Self::on(Arc::new(backend), file, [n_threads, n_batch], isa).map(Arc::new)
     }
 
     /// As [`Model::load`], on a backend of the caller's.
@@ -92,6 +99,15 @@ impl Model {
         n_threads: usize,
         isa: &'static str,
     ) -> Result<Arc<Self>, EngineError> {
+        Self::on(backend, file, [n_threads; 2], isa).map(Arc::new)
+    }
+
+    fn on(
+        backend: Arc<dyn Backend>,
+        file: gguf::Model,
+        [n_threads, n_threads_batch]: [usize; 2],
+        isa: &'static str,
+    ) -> Result<Self, EngineError> {
         file.require_weights()?;
         let hparams = Hyperparameters::from_metadata(file.metadata())?;
         let tensors = file.tensors().iter();
@@ -116,7 +132,7 @@ impl Model {
         if let Some(error) = failure {
             return Err(error);
         }
-        Ok(Arc::new(Model {
+        Ok(Model {
             weights: weights?,
             file,
             hparams,
@@ -124,8 +140,9 @@ impl Model {
             backend,
             regions,
             n_threads,
+            n_threads_batch,
             isa,
-        }))
+        })
     }
 
     /// The file.
@@ -151,6 +168,19 @@ impl Model {
     /// Threads in use.
     pub fn n_threads(&self) -> usize {
         self.n_threads
+    }
+
+    /// Threads for batches of more than one token.
+    pub fn n_threads_batch(&self) -> usize {
+        self.n_threads_batch
+    }
+
+    /// Whether the system maps the weights from the file, rather than that they were read into memory.
+    pub fn is_mapped(&self) -> bool {
+        let shards = self.file.shards().iter();
+        shards
+            .map(gguf::File::region)
+            .all(|region| region.is_mapped())
     }
 
     /// Name of the backend.

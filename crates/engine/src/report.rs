@@ -31,8 +31,10 @@ pub struct LoadReport {
     pub cache: (&'static str, &'static str),
     /// Bytes of the cache.
     pub cache_bytes: u64,
-    /// Bytes of mapped weights.
+    /// Bytes of weights.
     pub weight_bytes: u64,
+    /// Whether the system maps them from the file, rather than that they were read.
+    pub is_mapped: bool,
     /// Bytes of intermediate values.
     pub compute_bytes: u64,
     /// Whether the file has a chat template.
@@ -45,6 +47,8 @@ pub struct LoadReport {
     pub isa: &'static str,
     /// Threads.
     pub n_threads: usize,
+    /// Threads for batches of more than one token.
+    pub n_threads_batch: usize,
 }
 
 impl LoadReport {
@@ -69,6 +73,7 @@ impl LoadReport {
                 .ok()
                 .flatten()
                 .map(FileType::from_id),
+            is_mapped: model.is_mapped(),
             weight_bytes: types.iter().map(|&(_, _, bytes)| bytes).sum(),
             types: types
                 .into_iter()
@@ -84,6 +89,7 @@ impl LoadReport {
             backend: model.backend_name(),
             isa: model.isa(),
             n_threads: model.n_threads(),
+            n_threads_batch: model.n_threads_batch(),
         }
     }
 }

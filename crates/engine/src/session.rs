@@ -44,6 +44,24 @@ impl Session {
         &self.tokens
     }
 
+    /// The sequence of the context that the session is.
+    pub(crate) fn sequence(&self) -> SequenceId {
+        self.sequence
+    }
+
+    /// Puts saved tokens and their state in place of what there is.
+    pub(crate) fn replace(&mut self, tokens: Vec<u32>, state: &[u8]) -> Result<usize, EngineError> {
+        self.context.past_mut().restore(self.sequence, state)?;
+        self.tokens = tokens;
+        Ok(self.tokens.len())
+    }
+
+    /// How many of these tokens the session begins with, so that they need not be computed.
+    pub fn n_known(&self, ids: &[u32]) -> usize {
+        let pairs = self.tokens.iter().zip(ids);
+        pairs.take_while(|(known, id)| known == id).count()
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.context.past_mut().truncate(self.sequence, 0);
@@ -134,12 +152,7 @@ impl Predictor for Session {
         ids: &[u32],
         watch: &mut Watch<'_>,
     ) -> Result<Option<Prediction<'_>>, EngineError> {
-        let n_same = self
-            .tokens
-            .iter()
-            .zip(ids)
-            .take_while(|(known, id)| known == id)
-            .count();
+        let n_same = self.n_known(ids);
         // the last token is always computed, since its logits are asked for
         let n_kept = n_same.min(ids.len().saturating_sub(1));
         let n_kept = self.context.past_mut().truncate(self.sequence, n_kept);

@@ -3,6 +3,7 @@
 mod embed;
 pub mod golden;
 mod past;
+mod saved;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use crate::limits;
 use crate::mapping::Mapping;
 use crate::metadata::Metadata;
 use crate::parse::{Parsed, parse};
-use crate::source::Identity;
+use crate::source::{Identity, Source};
 
 /// A file as far as it can be read, with everything that was found wrong on the way.
 #[derive(Debug)]
@@ -94,6 +94,19 @@ impl File {
             file,
             faults: collected,
         }
+    }
+
+    /// Reads a mapped file into memory of this process, where nothing that happens to the file reaches it.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] where the file is another one by now, [`Error::Io`].
+    pub(crate) fn read_into_memory(&mut self) -> Result<()> {
+        let len = (*self.region).as_ref().len();
+        if self.region.is_mapped() {
+            let source = Source::of(self)?;
+            self.region = Arc::new(Mapping::read(&source, len, &self.path)?);
+        }
+        Ok(())
     }
 
     /// Validates bytes in memory as a file; `path` is only a name for messages.

@@ -5,9 +5,10 @@ use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
 
 use crate::error::{Error, Result};
+use crate::source::Source;
 
 /// A read-only region of bytes that stays valid and in place as long as it lives.
 ///
@@ -23,6 +24,8 @@ pub struct Mapping(Region);
 
 enum Region {
     Mapped(Mmap),
+    /// Memory of this process that a file was read into.
+    Read(Mmap),
     Owned(Lines, usize),
 }
 
@@ -44,6 +47,27 @@ impl Mapping {
         let map =
             unsafe { Mmap::map(file) }.map_err(|source| Error::io(path, "map the file", source))?;
         Ok(Mapping(Region::Mapped(map)))
+    }
+
+    /// The first `len` bytes of a file, read into memory.
+    pub(crate) fn read(source: &Source, len: usize, path: &Path) -> Result<Mapping> {
+        let reserved = MmapMut::map_anon(len);
+        let mut memory =
+            reserved.map_err(|error| Error::io(path, "reserve memory for the file", error))?;
+        source.read_at(0, &mut memory)?;
+        let memory = memory.make_read_only();
+        let memory =
+            memory.map_err(|error| Error::io(path, "protect the memory of the file", error))?;
+        Ok(Mapping(Region::Read(memory)))
+    }
+
+    /// Asks the system to keep the bytes in memory.
+    pub(crate) fn lock(&self) -> std::io::Result<()> {
+        match &self.0 {
+            #[cfg(unix)]
+            Region::Mapped(map) | Region::Read(map) => map.lock(),
+            _ => Err(std::io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// An owned copy of bytes.
@@ -68,7 +92,7 @@ impl Mapping {
     /// The bytes, to change them, where this region is owned.
     pub(crate) fn owned_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
-            Region::Mapped(_) => None,
+            Region::Mapped(_) | Region::Read(_) => None,
             Region::Owned(lines, len) => Some(&mut bytemuck::cast_slice_mut(lines)[..*len]),
         }
     }
@@ -105,7 +129,7 @@ impl Mapping {
 impl AsRef<[u8]> for Mapping {
     fn as_ref(&self) -> &[u8] {
         match &self.0 {
-            Region::Mapped(map) => map,
+            Region::Mapped(map) | Region::Read(map) => map,
             Region::Owned(lines, len) => &bytemuck::cast_slice(lines)[..*len],
         }
     }

@@ -156,6 +156,23 @@ impl Model {
         self.shards.get(shard).map(File::region)
     }
 
+    /// Reads mapped files into memory of this process: a file that is cut short meanwhile is an error then, and not the end of
+    /// the process. To be called before regions are handed out.
+    ///
+    /// # Errors
+    /// [`crate::Error::Changed`] where another file has the name by now, [`crate::Error::Io`].
+    pub fn read_into_memory(&mut self) -> Result<()> {
+        self.shards.iter_mut().try_for_each(File::read_into_memory)
+    }
+
+    /// Asks the system to keep all files in memory, so that they are never swapped out.
+    ///
+    /// # Errors
+    /// What the system says: most often that the limit of the user is reached.
+    pub fn lock_in_memory(&self) -> std::io::Result<()> {
+        self.shards.iter().try_for_each(|file| file.region().lock())
+    }
+
     /// The size of all files together, in bytes.
     pub fn size(&self) -> u64 {
         self.shards.iter().map(File::size).sum()

@@ -16,7 +16,8 @@ use serde_json::Value;
 use super::chat_flags::{self, JsonObject};
 use super::command::{self, Command};
 use super::input::{self, Messages, Said};
-use super::output::{self, Budget, OutputFlags};
+use super::output::{Budget, OutputFlags};
+use super::prompt_cache::PromptCache;
 use crate::failure::{self, Hint};
 use crate::interrupt;
 
@@ -44,6 +45,7 @@ pub struct Chat<'a> {
     rules: Rules,
     options: GenerateOptions,
     output: &'a OutputFlags,
+    cache: PromptCache,
     messages: Vec<Message>,
     /// Messages that every conversation begins with.
     n_fixed: usize,
@@ -78,6 +80,7 @@ impl<'a> Chat<'a> {
             rules,
             options,
             output,
+            cache: PromptCache::default(),
             n_fixed: 0,
             messages: Vec::new(),
             replaced: Vec::new(),
@@ -106,6 +109,12 @@ impl<'a> Chat<'a> {
         let instructions = Message::new("system", text);
         self.messages.splice(..self.n_fixed, [instructions]);
         self.n_fixed = 1;
+    }
+
+    /// With a file for what is computed.
+    pub fn cached(mut self, cache: PromptCache) -> Self {
+        self.cache = cache;
+        self
     }
 
     /// Answers the prompt, if there is one, and then every message, until the input ends.
@@ -353,7 +362,7 @@ impl<'a> Chat<'a> {
         let format = self.rules.format.clone();
         let parser = format.map(|format| ReplyParser::new(format, &prompt.text, self.n_calls));
         let listener = interrupt::Listener::new();
-        let said = output::generate(
+        let said = self.cache.generate(
             &mut self.session,
             &prompt.ids,
             &self.options,

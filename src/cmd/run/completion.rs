@@ -7,7 +7,8 @@ use gristmill_tokenizer::EncodeOptions;
 
 use super::flags::AnswerFlags;
 use super::input::{self, Messages, Said};
-use super::output::{self, OutputFlags};
+use super::output::OutputFlags;
+use super::prompt_cache::PromptCache;
 use crate::failure::Hint;
 use crate::interrupt;
 
@@ -17,6 +18,8 @@ pub struct Completion<'a> {
     pub options: GenerateOptions,
     pub flags: &'a AnswerFlags,
     pub output: &'a OutputFlags,
+    /// A file for what is computed.
+    pub cache: PromptCache,
     /// Whether escape sequences around typed text are processed.
     pub escape: bool,
     /// How lines are read: several to a text, and without an editor.
@@ -29,19 +32,23 @@ fn no_prompt() -> anyhow::Error {
 }
 
 impl Completion<'_> {
-    /// Continues the prompt, or what comes through a pipe where there is none.
+    /// Continues the prompt, or what comes through a pipe where there is none, or else the saved session.
     pub fn run(mut self, prompt: Option<Vec<u8>>) -> anyhow::Result<()> {
         let is_interactive = self.flags.is_interactive();
-        let prompt = match prompt {
-            Some(prompt) => prompt,
-            None if is_interactive => Vec::new(),
-            None => input::piped()?
-                .filter(|text| !text.is_empty())
-                .ok_or_else(no_prompt)?,
-        };
         let model = self.session.context().model().clone();
+        let prompt = match prompt {
+            None if !is_interactive => input::piped()?.filter(|text| !text.is_empty()),
+            prompt => prompt,
+        };
+        let is_none = prompt.is_none();
+        let prompt = prompt.unwrap_or_default();
         self.session.check_text(prompt.len())?;
-        let ids = raw_prompt(model.tokenizer(), &prompt);
+        let saved = self.session.tokens();
+        let ids = match prompt.is_empty() && !saved.is_empty() {
+            true => saved.to_vec(),
+            false if is_none => Vec::new(),
+            false => raw_prompt(model.tokenizer(), &prompt),
+        };
         if is_interactive {
             return self.by_turns(&prompt, ids);
         }
@@ -65,7 +72,7 @@ impl Completion<'_> {
         listener: &interrupt::Listener,
     ) -> anyhow::Result<(Vec<u32>, StopReason)> {
         let show = self.output.show(None);
-        let said = output::generate(
+        let said = self.cache.generate(
             &mut self.session,
             ids,
             &self.options,

@@ -152,6 +152,9 @@ pub struct LoadFlags {
     /// Threads; 0 or less takes one per processor
     #[arg(long, short, value_name = "N", default_value = "-1", value_parser = numbers::threads)]
     threads: Threads,
+    /// Threads for prompts; without it as many as for answers
+    #[arg(long, value_name = "N", value_parser = numbers::threads)]
+    threads_batch: Option<Threads>,
     /// Most tokens of a prompt that are computed at once
     #[arg(long, short, value_name = "N", default_value_t = 2048, value_parser = numbers::count(1..=i32::MAX as usize))]
     batch_size: usize,
@@ -177,6 +180,7 @@ impl LoadFlags {
         };
         LoadOptions {
             n_threads: self.threads.asked(),
+            n_threads_batch: self.threads_batch.and_then(Threads::asked),
             n_ctx: Some(self.ctx_size).filter(|&n| n > 0),
             cache: CacheTypes {
                 k: self.cache_type_k,
@@ -202,15 +206,6 @@ pub struct IgnoredFlags {
     /// Attention is always computed block by block
     #[arg(long, value_name = "on|off|auto", num_args = 0..=1, default_missing_value = "on")]
     flash_attn: Option<String>,
-    /// Prompts run on the same threads
-    #[arg(long, value_name = "N", value_parser = numbers::threads)]
-    threads_batch: Option<Threads>,
-    /// Files are always mapped
-    #[arg(long, visible_alias = "no-mmap")]
-    mmap: bool,
-    /// Pages are not locked in memory
-    #[arg(long)]
-    mlock: bool,
     /// Templates are always Jinja, those of names too
     #[arg(long, visible_alias = "no-jinja")]
     jinja: bool,
@@ -229,13 +224,4 @@ pub struct IgnoredFlags {
     /// Messages have no colours
     #[arg(long, value_name = "on|off|auto", num_args = 0..=1)]
     log_colors: Option<String>,
-}
-
-impl IgnoredFlags {
-    /// Says what could surprise.
-    pub fn note(&self) {
-        if self.mlock {
-            say!("note: --mlock changes nothing; pages stay as long as the system keeps them");
-        }
-    }
 }

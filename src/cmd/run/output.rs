@@ -15,6 +15,7 @@ use serde_json::json;
 use super::show::{Show, Thoughts};
 use crate::display::printable;
 use crate::interrupt;
+use crate::memory;
 use crate::numbers;
 use crate::progress::PromptBar;
 use crate::stdout;
@@ -436,8 +437,9 @@ pub fn report(report: &LoadReport, verbose: bool) {
         mib(report.cache_bytes)
     );
     say!(
-        "buffers: weights {:.1} MiB mapped, KV cache {:.1} MiB, compute {:.1} MiB",
+        "buffers: weights {:.1} MiB {}, KV cache {:.1} MiB, compute {:.1} MiB",
         mib(report.weight_bytes),
+        if report.is_mapped { "mapped" } else { "read" },
         mib(report.cache_bytes),
         mib(report.compute_bytes)
     );
@@ -447,8 +449,20 @@ pub fn report(report: &LoadReport, verbose: bool) {
         "none"
     };
     say!("tokenizer: {}; chat template: {template}", report.tokenizer);
+    if let Some(usage) = memory::usage() {
+        say!(
+            "memory: {:.1} MiB of files resident, {:.1} MiB anonymous, {:.1} MiB locked",
+            mib(usage.files),
+            mib(usage.anonymous),
+            mib(usage.locked)
+        );
+    }
+    let for_prompts = match report.n_threads_batch {
+        n if n == report.n_threads => String::new(),
+        n => format!(", {n} for prompts"),
+    };
     say!(
-        "backend: {} ({}), {} threads",
+        "backend: {} ({}), {} threads{for_prompts}",
         report.backend,
         report.isa,
         report.n_threads

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gristmill_compute::{Backend, KvLayer, Shape, Tensor};
 use gristmill_quant::TensorType;
 
-use super::{CacheLayout, PAGE_LEN, Past, Rotation, SequenceId};
+use super::{CacheLayout, CacheTypes, PAGE_LEN, Past, Rotation, SequenceId};
 use crate::error::EngineError;
 
 /// Stands in a page table for a page that a window has passed.
@@ -36,6 +36,7 @@ pub(super) struct Table {
 /// The paged cache of all layers.
 pub struct PagedCache {
     pub(super) backend: Arc<dyn Backend>,
+    types: CacheTypes,
     layers: Vec<KvLayer>,
     pub(super) tables: Vec<Table>,
     max_pages: usize,
@@ -96,6 +97,7 @@ impl PagedCache {
         });
         let mut cache = PagedCache {
             backend,
+            types: layout.types,
             layers: Vec::with_capacity(layout.shapes.len()),
             tables: tables.collect(),
             max_pages: layout.max_pages,
@@ -145,6 +147,17 @@ impl PagedCache {
     /// Page tables.
     pub fn n_tables(&self) -> usize {
         self.tables.len()
+    }
+
+    /// Types of keys and values.
+    pub fn types(&self) -> CacheTypes {
+        self.types
+    }
+
+    /// Of each layer, the window behind which nothing is kept.
+    pub fn windows(&self) -> impl Iterator<Item = Option<usize>> {
+        let window = |layer: &KvLayer| self.tables[layer.table].window;
+        self.layers.iter().map(window)
     }
 
     /// Bytes of all layers.

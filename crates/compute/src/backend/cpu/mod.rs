@@ -27,6 +27,8 @@ const NAME: &str = "cpu";
 /// The host's processor.
 pub struct CpuBackend {
     pool: Pool,
+    /// For batches of more than one token, where they have another number of threads.
+    batch_pool: Option<Pool>,
     buffers: RwLock<Buffers>,
     /// Held during an execution.
     scratch: Mutex<Scratch>,
@@ -53,8 +55,18 @@ impl CpuBackend {
     pub fn new(n_threads: usize) -> Self {
         Self {
             pool: Pool::new(n_threads),
+            batch_pool: None,
             buffers: RwLock::default(),
             scratch: Mutex::default(),
+        }
+    }
+
+    /// As [`CpuBackend::new`], with another number of threads for batches of more than one token.
+    pub fn with_batch_threads(n_threads: usize, n_threads_batch: usize) -> Self {
+        let differ = n_threads_batch.max(1) != n_threads.max(1);
+        Self {
+            batch_pool: differ.then(|| Pool::new(n_threads_batch)),
+            ..Self::new(n_threads)
         }
     }
 
@@ -115,8 +127,12 @@ impl Backend for CpuBackend {
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let buffers = self.buffers();
         let mut values = buffers.floats_mut(arena)?;
+        let of_batch = self
+            .batch_pool
+            .as_ref()
+            .filter(|_| segment.batch.n_tokens > 1);
         let run = Run {
-            pool: &self.pool,
+            pool: of_batch.unwrap_or(&self.pool),
             buffers: &buffers,
             arena,
             batch: &segment.batch,
