@@ -81,7 +81,7 @@ pub struct Embed {
     #[command(flatten)]
     gpu: GpuFlags,
     #[command(flatten)]
-    ignored: flags::IgnoredFlags,
+    ignored: flags::EmbedIgnoredFlags,
 }
 
 /// How texts are computed; `embed` and `rerank` share it.

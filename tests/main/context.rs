@@ -100,7 +100,7 @@ fn case_b88_a_prompt_cache_spares_the_prompt_and_fits_its_model_only() {
     // Read only, and what there was to say is known: the file stays.
     answer(
         &place,
-        &format!("-p other-words -n 2 --prompt-cache s.bin --prompt-cache-ro"),
+        "-p other-words -n 2 --prompt-cache s.bin --prompt-cache-ro",
     );
     assert_eq!(
         std::fs::read(place.path("s.bin")).expect("it is there"),

@@ -26,7 +26,6 @@ fn flags_of_several_letters_are_never_taken_apart() {
             "-ptc",
             "the line behind an answer tells its tokens",
         ),
-        ("-lm mmap", "-lm", "files are always mapped"),
         ("-np 1", "-np", unsupported),
         ("-cram 0", "-cram", "holds its one conversation whole"),
         ("-kvu", "-kvu", unsupported),

@@ -449,6 +449,20 @@ pub fn report(report: &LoadReport, verbose: bool) {
         "none"
     };
     say!("tokenizer: {}; chat template: {template}", report.tokenizer);
+    report_machine(report);
+    if report.n_ctx > report.n_context_train {
+        say!("warning: the context is longer than the model was trained on");
+    }
+    if verbose {
+        for (name, n, bytes) in &report.types {
+            say!("type {name}: {n} tensors, {:.1} MiB", mib(*bytes));
+        }
+    }
+}
+
+/// What the process holds of the machine.
+fn report_machine(report: &LoadReport) {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     if let Some(usage) = memory::usage() {
         say!(
             "memory: {:.1} MiB of files resident, {:.1} MiB anonymous, {:.1} MiB locked",
@@ -467,12 +481,4 @@ pub fn report(report: &LoadReport, verbose: bool) {
         report.isa,
         report.n_threads
     );
-    if report.n_ctx > report.n_context_train {
-        say!("warning: the context is longer than the model was trained on");
-    }
-    if verbose {
-        for (name, n, bytes) in &report.types {
-            say!("type {name}: {n} tensors, {:.1} MiB", mib(*bytes));
-        }
-    }
 }
