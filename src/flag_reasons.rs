@@ -36,14 +36,6 @@ const REASONS: &[(&[&str], &str)] = &[
         "files are mapped, so that rows are read when they are needed",
     ),
     (
-        &["-lm", "--load-mode"],
-        "files are always mapped, which is its mode mmap",
-    ),
-    (
-        &["--check-tensors"],
-        "`gristmill check FILE` looks at every weight of a file",
-    ),
-    (
         &["--override-kv"],
         "`gristmill edit` changes the metadata of a file, and can undo it",
     ),
@@ -149,10 +141,6 @@ const REASONS: &[(&[&str], &str)] = &[
             "--json-schema-file",
         ],
         "answers are not held to a form yet",
-    ),
-    (
-        &["--prompt-cache", "--prompt-cache-all", "--prompt-cache-ro"],
-        "the past of a run is not kept in a file yet; --history keeps a conversation",
     ),
     (
         &[
