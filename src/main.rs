@@ -5,6 +5,7 @@
 mod say;
 
 mod arguments;
+mod arithmetic;
 mod cmd;
 mod display;
 mod download;

@@ -4,10 +4,13 @@ use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use gristmill_engine::{CacheTypes, EngineError, LoadOptions, all_logits, npy};
+use gristmill_engine::{
+    Arithmetic, CacheTypes, EngineError, LoadOptions, all_logits, batch_logits, npy,
+};
 use gristmill_gguf::{OutputFile, WriteOptions};
 
 use super::{Invocation, Run};
+use crate::arithmetic::ArithmeticFlag;
 use crate::gpu::GpuFlags;
 use crate::memory;
 use crate::model_path::ModelPath;
@@ -22,7 +25,7 @@ pub struct Logits {
     /// Token ids, separated by commas
     #[arg(long, value_name = "ID,…", value_parser = token_ids)]
     tokens: TokenIds,
-    /// The NumPy file to write: [n_tokens, n_vocab] float32
+    /// The NumPy file to write: [n_tokens, n_vocab] float32, or [n_batches, n_vocab]
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Replace the file if it exists
@@ -34,6 +37,11 @@ pub struct Logits {
     /// Tokens computed at once; the logits are the same for every number
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = numbers::count(1..=i32::MAX as usize))]
     ubatch_size: usize,
+    /// Batches of these lengths, the tokens beyond one by one; only the logits behind the last token of each are written
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = numbers::count(1..=i32::MAX as usize))]
+    batches: Option<Vec<usize>>,
+    #[command(flatten)]
+    arithmetic: ArithmeticFlag,
     #[command(flatten)]
     gpu: GpuFlags,
 }
@@ -48,20 +56,24 @@ impl Run for Logits {
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         self.gpu.note();
         self.model.fetch()?;
-        let TokenIds(tokens) = self.tokens;
+        let TokenIds(tokens) = &self.tokens;
         let mut options = LoadOptions {
             n_threads: self.threads.asked(),
             n_ctx: Some(tokens.len()),
-            cache: CacheTypes::F32,
+            cache: match self.arithmetic.get() {
+                Arithmetic::Own => CacheTypes::F32,
+                Arithmetic::LlamaCpp => CacheTypes::F16,
+            },
             n_ubatch: self.ubatch_size,
+            arithmetic: self.arithmetic.get(),
             ..LoadOptions::default()
         };
         let model = super::run::open(self.model.path(), &options)?;
         model
-            .check_tokens(&tokens)
+            .check_tokens(tokens)
             .with_context(|| self.model.path().display().to_string())?;
         memory::fit_context(&model, &mut options)?;
-        let (n_rows, n_columns) = (tokens.len(), model.n_vocab());
+        let (n_rows, n_columns) = (self.n_rows(tokens.len()), model.n_vocab());
         let bytes = (n_rows as u64)
             .saturating_mul(n_columns as u64 * 4)
             .saturating_add(128);
@@ -80,9 +92,11 @@ impl Run for Logits {
         let mut out = BufWriter::new(&mut output);
         let place = || format!("{}: cannot write the logits", self.output.display());
         npy::write_header(&mut out, n_rows, n_columns).with_context(place)?;
-        all_logits(model, &tokens, &options, |row| {
-            Ok::<_, Failure>(npy::write_row(&mut out, row)?)
-        })
+        let write = |row: &[f32]| Ok::<_, Failure>(npy::write_row(&mut out, row)?);
+        match &self.batches {
+            None => all_logits(model, tokens, &options, write),
+            Some(lengths) => batch_logits(model, tokens, lengths, &options, write),
+        }
         .map_err(|failure| match failure {
             Failure::Engine(error) => super::run::of_model(error, self.model.path()),
             Failure::Disk(error) => anyhow::Error::new(error).context(place()),
@@ -98,6 +112,22 @@ impl Run for Logits {
                 "wrote {shown}: {n_rows} x {n_columns} logits, {size} bytes"
             )
         })
+    }
+}
+
+impl Logits {
+    /// Rows of logits that come of so many tokens.
+    fn n_rows(&self, n_tokens: usize) -> usize {
+        let Some(lengths) = &self.batches else {
+            return n_tokens;
+        };
+        let mut n_left = n_tokens;
+        let mut n_rows = 0;
+        for &length in lengths {
+            n_rows += usize::from(n_left > 0);
+            n_left = n_left.saturating_sub(length);
+        }
+        n_rows + n_left
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use gristmill_gguf::{File, Imatrix, ImatrixEntry, ImatrixForm, Value, WriteOptions};
 use gristmill_quant::{F16, Q8_0};
+use insta::assert_snapshot;
 
 use crate::edit;
 use crate::fixtures::{Change, changed, small_model, with_model};
@@ -314,4 +315,63 @@ fn tokenize_reads_counts_and_takes_text_as_it_is() {
         "[0, 65, 60, 78, 66, 0]\n"
     );
     assert!(!tokens(&["--ids", "--no-parse-special", "-p", text], "").contains(" 0]"));
+}
+
+/// Rows of [1024] logits.
+fn logits(place: &Workplace, words: &str) -> Vec<Vec<u8>> {
+    let words = format!("gristmill logits a.gguf --tokens 5,9,2,7,30 -o o.npy -f {words}");
+    stdout(place, &words.split(' ').collect::<Vec<_>>(), "");
+    let bytes = std::fs::read(place.path("o.npy")).expect("it was written");
+    bytes[128..].chunks(4 * 1024).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn batches_choose_the_rows_and_arithmetic_their_rounding() {
+    let place = with_model();
+    let own = logits(&place, "--ubatch-size 8");
+    assert_eq!(own.len(), 5);
+    // One row per batch, the rest one by one, with the bits of the whole sequence.
+    assert_eq!(logits(&place, "--batches 2,1"), own[1..]);
+    assert_eq!(logits(&place, "--batches 9"), own[4..]);
+    let followed = logits(&place, "--arithmetic llama.cpp");
+    assert_ne!(followed, own);
+    let floats = |rows: &[Vec<u8>]| -> Vec<f32> {
+        let bytes = rows.iter().flat_map(|row| row.as_chunks().0);
+        bytes.map(|bytes| f32::from_le_bytes(*bytes)).collect()
+    };
+    let pairs = floats(&followed).into_iter().zip(floats(&own));
+    let largest = pairs.fold(0f32, |largest, (a, b)| largest.max((a - b).abs()));
+    assert!(
+        largest < 0.1,
+        "{largest}: 8 bits of an activation are worth less"
+    );
+    assert_ne!(
+        logits(&place, "--arithmetic llama.cpp --batches 2,1"),
+        own[1..]
+    );
+    // `run` takes it too: the first id is the best of the last row.
+    let words = ["-no-cnv", "-p", "x", "-n", "4", "--arithmetic", "llama.cpp"];
+    assert_eq!(answers(&place, &words, "").len(), 1);
+}
+
+#[test]
+fn an_arithmetic_that_lacks_a_type_says_so() {
+    let place = with_model();
+    place.run("gristmill quantize a.gguf t.gguf TQ2_0");
+    let words = "gristmill logits t.gguf --tokens 1 -o o.npy --arithmetic llama.cpp";
+    assert_snapshot!(place.run(words), @r"
+    exit: 1
+    --- stderr
+    error: t.gguf: matmul: not supported by backend cpu-llama.cpp for type tq2_0
+    hint: leave out --arithmetic: gristmill's own knows every type
+    ");
+    let words = "gristmill logits a.gguf --tokens 1 -o o.npy --arithmetic exact";
+    assert_snapshot!(place.run(words), @r"
+    exit: 2
+    --- stderr
+    error: invalid value 'exact' for '--arithmetic <gristmill|llama.cpp>'
+      [possible values: gristmill, llama.cpp]
+
+    For more information, try '--help'.
+    ");
 }

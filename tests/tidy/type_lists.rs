@@ -50,6 +50,11 @@ const PLACES: &[(&str, &[&str], &str)] = &[
         "the numbers of recipes, most of which have a type's name",
     ),
     (
+        "crates/kernels/src/llama_cpp/product.rs",
+        ALL,
+        "how another engine multiplies: no fact of a type, and no default path asks for it",
+    ),
+    (
         "crates/measure/src/check/group/metadata.rs",
         &["IQ2_S", "IQ2_XS", "IQ3_S", "MXFP4"],
         "recipes named after another type than they mostly give",

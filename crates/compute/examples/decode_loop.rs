@@ -145,6 +145,7 @@ fn graph(model: &Model, batch: BatchShape) -> Result<Graph, ComputeError> {
         key_dim: HEAD_DIM,
         value_dim: HEAD_DIM,
         scale: 0.125,
+        scales_queries: false,
         softcap: None,
         window: None,
         causal: true,

@@ -61,10 +61,12 @@ pub enum ComputeError {
         n_devices: usize,
     },
     /// No device can run the op where its tensors are.
-    #[error("{op}: not supported by backend {backend}")]
+    #[error("{op}: not supported by backend {backend}{types}")]
     Unsupported {
         /// The op's name.
         op: &'static str,
+        /// The types of its tensors, as words behind the backend's name; empty without tensors.
+        types: String,
         /// The backend that holds the op's tensors.
         backend: String,
     },

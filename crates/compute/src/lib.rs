@@ -21,6 +21,7 @@ mod tensor;
 mod tests;
 
 pub use backend::cpu::CpuBackend;
+pub use backend::llama_cpp::LlamaCppBackend;
 pub use backend::plain::PlainBackend;
 pub use backend::{Backend, Region};
 pub use error::ComputeError;

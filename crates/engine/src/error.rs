@@ -1,5 +1,6 @@
 //! What can go wrong with a loaded model.
 
+use gristmill_compute::ComputeError;
 use gristmill_kernels::KernelError;
 
 /// An error of this crate.
@@ -286,6 +287,18 @@ pub enum EngineError {
     },
 }
 
+const SHORTER: &str = "give a shorter context with -c";
+
+fn compute_hint(error: &ComputeError) -> Option<&'static str> {
+    match error {
+        ComputeError::OutOfMemory { .. } => Some(SHORTER),
+        ComputeError::Unsupported { .. } => {
+            Some("leave out --arithmetic: gristmill's own knows every type")
+        }
+        _ => None,
+    }
+}
+
 impl EngineError {
     /// Whether what did not fit the context would fit a longer one, as far as the model can have it.
     pub fn fits_longer_context(&self) -> bool {
@@ -409,10 +422,8 @@ impl EngineError {
                 n_vocab.saturating_sub(1)
             )),
             EngineError::BadSamplingValue { expected, .. } => Some(format!("give {expected}")),
-            EngineError::ContextLength { .. }
-            | EngineError::Compute(gristmill_compute::ComputeError::OutOfMemory { .. }) => {
-                Some("give a shorter context with -c".into())
-            }
+            EngineError::ContextLength { .. } => Some(SHORTER.into()),
+            EngineError::Compute(error) => compute_hint(error).map(str::to_owned),
             EngineError::TensorValues { .. }
             | EngineError::BadLogits { .. }
             | EngineError::LogitNotFinite { .. }
@@ -449,7 +460,7 @@ impl EngineError {
             | EngineError::KeepTooLarge { .. }
             | EngineError::SavedState { .. } => self.past_hint(),
             // What is left is a fault of this program.
-            EngineError::Kernel(_) | EngineError::Compute(_) => None,
+            EngineError::Kernel(_) => None,
         }
     }
 }

@@ -38,11 +38,11 @@ pub use generate::{
     Timings, Watch, generate,
 };
 pub use gristmill_model::Pooling;
-pub use model::{CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
+pub use model::{Arithmetic, CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
 pub use report::LoadReport;
 pub use saved::SavedSessionError;
-pub use session::{Session, all_logits};
+pub use session::{Session, all_logits, batch_logits};
 pub use stop::StopMatcher;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gristmill_compute::{
-    Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, Shape, Tensor, Value,
+    Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, LlamaCppBackend, Shape, Tensor, Value,
 };
 use gristmill_gguf as gguf;
 use gristmill_model::{Hyperparameters, TensorSpec, Weights, build_hidden, build_scores};
@@ -20,6 +20,16 @@ pub const DEFAULT_CACHE_BYTES_MAX: u64 = 4 << 30;
 
 /// The longest context: slots are 32-bit numbers, with room for the rounding up to whole pages.
 pub const CONTEXT_MAX: usize = i32::MAX as usize - PAGE_LEN;
+
+/// Whose order of additions and roundings a model is computed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// This project's: as exact as is fast, and the same bits however tokens are cut into batches.
+    #[default]
+    Own,
+    /// That of llama.cpp on AVX2, operation by operation; slower.
+    LlamaCpp,
+}
 
 /// How to load and run a model.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +49,8 @@ pub struct LoadOptions {
     pub n_sequences: usize,
     /// Whether layers with a window keep the whole past too, so that a sequence can be cut back to any position.
     pub keeps_all: bool,
+    /// Whose arithmetic.
+    pub arithmetic: Arithmetic,
 }
 
 impl Default for LoadOptions {
@@ -51,6 +63,7 @@ impl Default for LoadOptions {
             n_ubatch: 512,
             n_sequences: 1,
             keeps_all: false,
+            arithmetic: Arithmetic::Own,
         }
     }
 }
@@ -86,8 +99,13 @@ impl Model {
         let n_threads = gristmill_kernels::n_threads(options.n_threads.unwrap_or(0));
         let n_batch = options.n_threads_batch.map(gristmill_kernels::n_threads);
         let n_batch = n_batch.unwrap_or(n_threads);
-        let backend = CpuBackend::with_batch_threads(n_threads, n_batch);
-        Self::on(Arc::new(backend), file, [n_threads, n_batch], isa).map(Arc::new)
+        let backend: Arc<dyn Backend> = match options.arithmetic {
+            Arithmetic::Own => Arc::new(CpuBackend::with_batch_threads(n_threads, n_batch)),
+            Arithmetic::LlamaCpp => {
+                Arc::new(LlamaCppBackend::with_batch_threads(n_threads, n_batch))
+            }
+        };
+        Self::on(backend, file, [n_threads, n_batch], isa).map(Arc::new)
     }
 
     /// As [`Model::load`], on a backend of the caller's.

@@ -199,17 +199,55 @@ pub fn all_logits<E: From<EngineError>>(
             output: true,
         }));
         for row in 0..context.decode(&batch)? {
-            let logits = context.logits(row);
-            if let Some(id) = logits.iter().position(|logit| !logit.is_finite()) {
-                return Err(E::from(EngineError::LogitNotFinite {
-                    position,
-                    id,
-                    value: logits[id],
-                }));
-            }
-            on_row(logits)?;
+            on_row(finite(context.logits(row), position)?)?;
             position += 1;
         }
     }
     Ok(())
+}
+
+/// As [`all_logits`], of the last token of each batch. The batches have these lengths; the tokens beyond are batches of
+/// their own, and empty batches are none.
+///
+/// Errors: as [`all_logits`].
+pub fn batch_logits<E: From<EngineError>>(
+    model: Arc<Model>,
+    ids: &[u32],
+    lengths: &[usize],
+    options: &LoadOptions,
+    mut on_row: impl FnMut(&[f32]) -> Result<(), E>,
+) -> Result<(), E> {
+    model.check_tokens(ids)?;
+    let mut context = Context::new(model, options)?;
+    let mut lengths = lengths.iter().copied().filter(|&n| n > 0);
+    let mut rest = ids;
+    while !rest.is_empty() {
+        let n = lengths.next().unwrap_or(1).min(rest.len());
+        let (part, next) = rest.split_at(n);
+        rest = next;
+        let batch: Vec<_> = part
+            .iter()
+            .enumerate()
+            .map(|(index, &id)| BatchToken {
+                id,
+                sequence: SequenceId(0),
+                output: index + 1 == n,
+            })
+            .collect();
+        context.decode(&batch)?;
+        on_row(finite(context.logits(0), ids.len() - rest.len() - 1)?)?;
+    }
+    Ok(())
+}
+
+/// The logits behind a position, if all are numbers.
+fn finite(logits: &[f32], position: usize) -> Result<&[f32], EngineError> {
+    match logits.iter().position(|logit| !logit.is_finite()) {
+        Some(id) => Err(EngineError::LogitNotFinite {
+            position,
+            id,
+            value: logits[id],
+        }),
+        None => Ok(logits),
+    }
 }

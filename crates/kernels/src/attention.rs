@@ -238,18 +238,10 @@ pub(crate) fn attention_with(
     v: CacheView<'_>,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    check_shape(shape, batch, out.len())?;
+    let ends = checked_ends(shape, batch, k, v, out.len())?;
     if out.is_empty() {
         return Ok(());
     }
-    let n_pages = check_cache("keys", shape, shape.key_dim, k)?.min(check_cache(
-        "values",
-        shape,
-        shape.value_dim,
-        v,
-    )?);
-    let ends = visible_ends(shape, batch)?;
-    check_pages(shape, batch, &ends, n_pages)?;
     let heads_per_kv = shape.n_head / shape.n_head_kv;
     let runs = token_runs(batch, (kernels.attention.queries_max / heads_per_kv).max(1));
     let blocks: Vec<QueryBlock<'_>> = runs
@@ -422,6 +414,29 @@ fn add_page(kernels: &AttentionKernels, running: &mut Partial, partial: &Partial
 thread_local! {
     static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
     static PAGES: std::cell::RefCell<Pages> = std::cell::RefCell::default();
+}
+
+/// Checks all that attention will index with; past the last position that each token sees.
+pub(crate) fn checked_ends(
+    shape: &AttentionShape,
+    batch: &AttentionBatch<'_>,
+    k: CacheView<'_>,
+    v: CacheView<'_>,
+    out_len: usize,
+) -> Result<Vec<usize>, KernelError> {
+    check_shape(shape, batch, out_len)?;
+    if out_len == 0 {
+        return Ok(Vec::new());
+    }
+    let n_pages = check_cache("keys", shape, shape.key_dim, k)?.min(check_cache(
+        "values",
+        shape,
+        shape.value_dim,
+        v,
+    )?);
+    let ends = visible_ends(shape, batch)?;
+    check_pages(shape, batch, &ends, n_pages)?;
+    Ok(ends)
 }
 
 fn check_shape(

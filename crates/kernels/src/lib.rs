@@ -13,6 +13,7 @@ mod attention;
 mod avx2;
 mod error;
 mod isa;
+pub mod llama_cpp;
 mod matmul;
 mod plain;
 mod pool;

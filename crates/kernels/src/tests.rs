@@ -2,6 +2,7 @@
 
 mod attention;
 mod encode;
+mod llama_cpp;
 mod matmul;
 mod pool;
 mod vector;

@@ -8,6 +8,7 @@ use gristmill_engine::sampling::SamplingOptions;
 use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Keep, Limit, LoadOptions};
 use gristmill_quant::TensorType;
 
+use crate::arithmetic::ArithmeticFlag;
 use crate::escapes::unescape;
 use crate::numbers::{self, Threads};
 
@@ -170,6 +171,8 @@ pub struct LoadFlags {
     /// Keep the whole past in layers with a window too, so that an answer can be taken back at any length
     #[arg(long)]
     swa_full: bool,
+    #[command(flatten)]
+    arithmetic: ArithmeticFlag,
 }
 
 impl LoadFlags {
@@ -188,6 +191,7 @@ impl LoadFlags {
             },
             n_ubatch,
             keeps_all: self.swa_full,
+            arithmetic: self.arithmetic.get(),
             ..LoadOptions::default()
         }
     }

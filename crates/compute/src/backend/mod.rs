@@ -1,6 +1,7 @@
 //! What a device must be able to do.
 
 pub mod cpu;
+pub mod llama_cpp;
 pub mod plain;
 
 use crate::{BufferId, ComputeError, Inputs, Op, Segment};

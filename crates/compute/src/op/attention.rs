@@ -105,6 +105,8 @@ pub struct Attention {
     pub value_dim: usize,
     /// Multiplies the product of query and key.
     pub scale: f32,
+    /// Whether llama.cpp multiplies the queries with it before the product: a backend that follows its roundings must know.
+    pub scales_queries: bool,
     /// `cap * tanh(score / cap)` after the scale.
     pub softcap: Option<f32>,
     /// A query at `p` sees no key at or before `p - window`.

@@ -102,6 +102,18 @@ impl Rope {
         })
     }
 
+    /// The angle of a pair that would turn by `full` without scaling, in f32 throughout.
+    pub(crate) fn angle(&self, pair: usize, full: f32) -> f32 {
+        let scaled = self.freq_scale * full;
+        let Some(yarn) = self.yarn else {
+            return scaled;
+        };
+        let (low, high) = self.ramp(&yarn);
+        let along = ((pair as f32 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
+        let keep = (1.0 - along) * yarn.ext_factor;
+        scaled.mul_add(1.0 - keep, full * keep)
+    }
+
     /// What cosine and sine are multiplied by.
     pub(crate) fn magnitude(&self) -> f32 {
         self.attn_factor * self.yarn.map_or(1.0, |yarn| yarn.attn_factor)

@@ -143,7 +143,17 @@ fn device_of(wanted: usize, op: &Op, devices: &[Arc<dyn Backend>]) -> Result<usi
         Some(other) if op.tensors().next().is_none() => Ok(other),
         _ => Err(ComputeError::Unsupported {
             op: op.name(),
+            types: words_of_types(op),
             backend: backend.name().to_string(),
         }),
+    }
+}
+
+fn words_of_types(op: &Op) -> String {
+    let mut names: Vec<&str> = op.tensors().map(|tensor| tensor.ty.name()).collect();
+    names.dedup();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" for type {}", names.join(" and ")),
     }
 }

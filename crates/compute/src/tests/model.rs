@@ -256,6 +256,7 @@ impl Model {
             key_dim: HEAD_DIM,
             value_dim: HEAD_DIM,
             scale: (HEAD_DIM as f32).powf(-0.5),
+            scales_queries: false,
             softcap: gemma.then_some(50.0),
             window: windowed.then_some(5),
             causal: true,

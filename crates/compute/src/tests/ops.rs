@@ -442,6 +442,7 @@ fn attention_through_pages() {
         key_dim: 2,
         value_dim: 2,
         scale: 1.0,
+        scales_queries: false,
         softcap: None,
         window: None,
         causal: true,

@@ -62,6 +62,7 @@ pub static GEMMA2: Architecture = Architecture {
         scaled_embeddings: true,
         // The 27B model divides by its width per head, not by the length of its heads.
         attention_scale: AttentionScale::WidthAt { n_layers: 46 },
+        scales_queries: true,
         attention_softcap: Some(50.0),
         final_softcap: Some(30.0),
         window: Some(WindowChoice {

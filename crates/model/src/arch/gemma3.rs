@@ -64,6 +64,7 @@ pub static GEMMA3: Architecture = Architecture {
         scaled_embeddings: true,
         // The 27B model divides by its width per head, not by the length of its heads.
         attention_scale: AttentionScale::WidthAt { n_layers: 62 },
+        scales_queries: true,
         window: Some(WindowChoice {
             // Every sixth layer has full attention.
             pattern: 6,

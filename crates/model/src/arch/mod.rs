@@ -115,6 +115,8 @@ pub struct Choices {
     pub scaled_embeddings: bool,
     /// Where the scale of attention comes from.
     pub attention_scale: AttentionScale,
+    /// Whether llama.cpp scales the queries in place of the scores.
+    pub scales_queries: bool,
     /// Whether metadata may turn rotation off.
     pub rotation_can_be_off: bool,
     /// Whether metadata may scale embeddings, what joins the residual stream, and logits.
@@ -171,6 +173,7 @@ const LLAMA_CHOICES: Choices = Choices {
     activation: Activation::Silu,
     scaled_embeddings: false,
     attention_scale: AttentionScale::KeyLength,
+    scales_queries: false,
     rotation_can_be_off: false,
     multipliers: false,
     attention_softcap: None,

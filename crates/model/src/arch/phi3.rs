@@ -36,6 +36,7 @@ pub static PHI3: Architecture = Architecture {
     tensors: &[decoder::ROWS, ROWS],
     choices: Choices {
         rope_style: Some(RopeStyle::NeoX),
+        scales_queries: true,
         ..LLAMA_CHOICES
     },
 };

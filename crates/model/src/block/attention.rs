@@ -77,6 +77,7 @@ pub(crate) fn build(
             key_dim: hparams.key_length,
             value_dim: hparams.value_length,
             scale: hparams.attention_scale,
+            scales_queries: hparams.architecture.choices.scales_queries,
             softcap: hparams.attention_softcap,
             window: hparams.window_of(layer.index),
             causal: hparams.causal,

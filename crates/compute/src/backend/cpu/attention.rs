@@ -3,7 +3,9 @@
 use super::{Run, kernel_error, operand, output_and_operand};
 use crate::op::{Attend, StoreKv};
 use crate::{ComputeError, Step, Tensor};
-use gristmill_kernels::{self as kernels, AttentionBatch, AttentionShape, CacheView};
+use gristmill_kernels::{
+    self as kernels, AttentionBatch, AttentionShape, CacheView, KernelError, Pool,
+};
 use gristmill_quant as quant;
 
 impl Run<'_> {
@@ -51,7 +53,21 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub fn attend(&self, op: &Attend, step: &Step, values: &mut [f32]) -> Result<(), ComputeError> {
+    /// Attention by [`kernels::attention`] or what is called as it is.
+    pub fn attend(
+        &self,
+        op: &Attend,
+        step: &Step,
+        values: &mut [f32],
+        kernel: impl FnOnce(
+            &Pool,
+            &AttentionShape,
+            &AttentionBatch<'_>,
+            CacheView<'_>,
+            CacheView<'_>,
+            &mut [f32],
+        ) -> Result<(), KernelError>,
+    ) -> Result<(), ComputeError> {
         let (layer, choices) = (&op.layer, &op.attention);
         let shape = AttentionShape {
             n_head: choices.n_head,
@@ -83,8 +99,7 @@ impl Run<'_> {
                     bytes: v,
                 },
             );
-            kernels::attention(self.pool, &shape, &batch, k, v, out)
-                .map_err(kernel_error("attention"))
+            kernel(self.pool, &shape, &batch, k, v, out).map_err(kernel_error("attention"))
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::{Activation, ComputeError, Step, Tensor};
 use gristmill_kernels as kernels;
 
 /// Work of an exponential, beside a load and a store.
-const EXP_COST: usize = 8;
+pub const EXP_COST: usize = 8;
 
 impl Run<'_> {
     /// `f` on every element of the operand.
@@ -34,7 +34,7 @@ impl Run<'_> {
         self.binary_with_cost(step, values, 1, f)
     }
 
-    fn binary_with_cost(
+    pub fn binary_with_cost(
         &self,
         step: &Step,
         values: &mut [f32],
@@ -113,6 +113,7 @@ impl Run<'_> {
         op: &RmsNorm,
         step: &Step,
         values: &mut [f32],
+        kernel: impl Fn(&[f32], Option<&[f32]>, f32, &mut [f32]) + Sync,
     ) -> Result<(), ComputeError> {
         let bytes = op
             .weight
@@ -123,9 +124,7 @@ impl Run<'_> {
             (Some(weight), Some(bytes)) => Some(floats(weight, bytes)?),
             _ => None,
         };
-        self.norm(step, values, |x, out| {
-            kernels::rms_norm(x, weight, op.eps, out)
-        })
+        self.norm(step, values, |x, out| kernel(x, weight, op.eps, out))
     }
 
     pub fn layer_norm(

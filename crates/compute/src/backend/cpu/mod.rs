@@ -5,13 +5,13 @@
 //! In the steady state a step allocates nothing here.
 
 mod attention;
-mod elementwise;
+pub(super) mod elementwise;
 mod memory;
-mod parallel;
+pub(super) mod parallel;
 mod product;
-mod rope;
+pub(super) mod rope;
 mod rows;
-mod tensors;
+pub(super) mod tensors;
 
 use super::{Backend, Region};
 use crate::plan::Location;
@@ -19,6 +19,7 @@ use crate::{BatchShape, BufferId, ComputeError, Inputs, Op, Segment, Step};
 use gristmill_kernels::{self as kernels, KernelError, Pool};
 use memory::Buffers;
 use product::Prepared;
+use rope::ROTATIONS;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Name in logs and errors.
@@ -36,18 +37,18 @@ pub struct CpuBackend {
 
 /// What an execution keeps between steps, and its allocations between executions.
 #[derive(Default)]
-struct Scratch {
+pub(super) struct Scratch {
     prepared: Prepared,
-    frequencies: Vec<f32>,
+    pub(super) frequencies: Vec<f32>,
 }
 
 /// One execution in progress.
-struct Run<'a> {
-    pool: &'a Pool,
+pub(super) struct Run<'a> {
+    pub(super) pool: &'a Pool,
     buffers: &'a Buffers,
     arena: BufferId,
     batch: &'a BatchShape,
-    inputs: &'a Inputs<'a>,
+    pub(super) inputs: &'a Inputs<'a>,
 }
 
 impl CpuBackend {
@@ -73,6 +74,31 @@ impl CpuBackend {
     /// Threads that take part, the caller's counted.
     pub fn n_threads(&self) -> usize {
         self.pool.n_threads()
+    }
+
+    /// Calls `job(run, values, scratch)` with the values in the arena.
+    pub(super) fn run(
+        &self,
+        segment: &Segment,
+        arena: BufferId,
+        inputs: &Inputs<'_>,
+        job: impl FnOnce(&Run<'_>, &mut [f32], &mut Scratch) -> Result<(), ComputeError>,
+    ) -> Result<(), ComputeError> {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffers = self.buffers();
+        let mut values = buffers.floats_mut(arena)?;
+        let of_batch = self
+            .batch_pool
+            .as_ref()
+            .filter(|_| segment.batch.n_tokens > 1);
+        let run = Run {
+            pool: of_batch.unwrap_or(&self.pool),
+            buffers: &buffers,
+            arena,
+            batch: &segment.batch,
+            inputs,
+        };
+        job(&run, &mut values, &mut scratch)
     }
 
     // Locks guard plain numbers: a panic elsewhere leaves nothing half-made that could hurt, so poison is ignored.
@@ -124,38 +150,26 @@ impl Backend for CpuBackend {
         arena: BufferId,
         inputs: &Inputs<'_>,
     ) -> Result<(), ComputeError> {
-        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let buffers = self.buffers();
-        let mut values = buffers.floats_mut(arena)?;
-        let of_batch = self
-            .batch_pool
-            .as_ref()
-            .filter(|_| segment.batch.n_tokens > 1);
-        let run = Run {
-            pool: of_batch.unwrap_or(&self.pool),
-            buffers: &buffers,
-            arena,
-            batch: &segment.batch,
-            inputs,
-        };
-        scratch.prepared.forget();
-        let mut steps = segment.steps.as_slice();
-        while let [step, rest @ ..] = steps {
-            let n_products = run.products(steps, &mut values, &mut scratch.prepared)?;
-            if n_products > 0 {
-                steps = &steps[n_products..];
-                continue;
+        self.run(segment, arena, inputs, |run, values, scratch| {
+            scratch.prepared.forget();
+            let mut steps = segment.steps.as_slice();
+            while let [step, rest @ ..] = steps {
+                let n_products = run.products(steps, values, &mut scratch.prepared)?;
+                if n_products > 0 {
+                    steps = &steps[n_products..];
+                    continue;
+                }
+                run.step(step, values, &mut scratch.frequencies)?;
+                scratch.prepared.written(step.output);
+                steps = rest;
             }
-            run.step(step, &mut values, &mut scratch.frequencies)?;
-            scratch.prepared.written(step.output);
-            steps = rest;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
 impl Run<'_> {
-    fn step(
+    pub(super) fn step(
         &self,
         step: &Step,
         values: &mut [f32],
@@ -175,12 +189,12 @@ impl Run<'_> {
             Op::Softcap(cap) => self.unary(step, values, |x| kernels::softcap_assign(x, *cap)),
             Op::Activate(activation) => self.activate(step, *activation, values),
             Op::Glu(op) => self.glu(step, op.activation, values),
-            Op::RmsNorm(op) => self.rms_norm(op, step, values),
+            Op::RmsNorm(op) => self.rms_norm(op, step, values, kernels::rms_norm),
             Op::LayerNorm(op) => self.layer_norm(op, step, values),
             Op::RopeTable(op) => self.rope_table(op, output(step, values)?, frequencies),
-            Op::Rotate(op) => self.rotate(op, step, values),
+            Op::Rotate(op) => self.rotate(op, step, values, ROTATIONS),
             Op::StoreKv(op) => self.store(op, step, values),
-            Op::Attend(op) => self.attend(op, step, values),
+            Op::Attend(op) => self.attend(op, step, values, kernels::attention),
             // Products are done in groups before this; a reshape is another name for the same elements, and no step.
             Op::MatMul(_) | Op::Reshape(_) => Ok(()),
         }
@@ -188,7 +202,10 @@ impl Run<'_> {
 }
 
 /// The result's elements.
-fn output<'a>(step: &Step, values: &'a mut [f32]) -> Result<&'a mut [f32], ComputeError> {
+pub(super) fn output<'a>(
+    step: &Step,
+    values: &'a mut [f32],
+) -> Result<&'a mut [f32], ComputeError> {
     values.get_mut(step.output.range()).ok_or(places(step))
 }
 
@@ -198,7 +215,7 @@ fn operand<'a>(step: &Step, place: Location, values: &'a [f32]) -> Result<&'a [f
 }
 
 /// The result's elements and an operand's, which lie apart.
-fn output_and_operand<'a>(
+pub(super) fn output_and_operand<'a>(
     step: &Step,
     place: Location,
     values: &'a mut [f32],
@@ -228,6 +245,6 @@ fn places(step: &Step) -> ComputeError {
 }
 
 /// Names the op of a kernel's error.
-fn kernel_error(op: &'static str) -> impl Fn(KernelError) -> ComputeError {
+pub(super) fn kernel_error(op: &'static str) -> impl Fn(KernelError) -> ComputeError {
     move |source| ComputeError::Kernel { op, source }
 }

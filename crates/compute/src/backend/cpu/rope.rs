@@ -8,7 +8,13 @@ use crate::{ComputeError, Rope, RopeStyle, Step};
 use gristmill_kernels as kernels;
 
 /// Work of a sine and a cosine.
-const TURN_COST: usize = 16;
+pub const TURN_COST: usize = 16;
+
+/// Turns the pairs of a head by angles of these cosines and sines.
+pub type Rotation = fn(head: &mut [f32], cosines: &[f32], sines: &[f32]);
+
+/// Of neighbours, and of halves.
+pub const ROTATIONS: [Rotation; 2] = [kernels::rope_normal, kernels::rope_neox];
 
 impl Run<'_> {
     /// Cosines, then sines, of each position: `[n_dims, n_tokens]`.
@@ -45,14 +51,20 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub fn rotate(&self, op: &Rotate, step: &Step, values: &mut [f32]) -> Result<(), ComputeError> {
+    pub fn rotate(
+        &self,
+        op: &Rotate,
+        step: &Step,
+        values: &mut [f32],
+        [normal, neox]: [Rotation; 2],
+    ) -> Result<(), ComputeError> {
         start_from_first(step, values)?;
         let [head_dim, n_head, ..] = step.shape.dims();
         let token_len = head_dim * n_head;
         let (out, table) = output_and_operand(step, step.operands[1], values)?;
         let kernel = match op.style {
-            RopeStyle::Normal => kernels::rope_normal,
-            RopeStyle::NeoX => kernels::rope_neox,
+            RopeStyle::Normal => normal,
+            RopeStyle::NeoX => neox,
         };
         for_rows(self.pool, out, token_len, 2, |first, tokens| {
             let tables = table[first * op.n_dims..].chunks_exact(op.n_dims);
