@@ -160,7 +160,7 @@ mod tests {
             "run -p4",
             "run -lv 4",
             "-hf x",
-            "run --lora x",
+            "run --mmproj x",
         ] {
             let error = try_normalised(&format!("gristmill {line}")).expect_err(line);
             assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{line}");

@@ -4,6 +4,7 @@
 #[macro_use]
 mod say;
 
+mod adapters;
 mod arguments;
 mod arithmetic;
 mod cmd;

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use gristmill_engine::{
-    Arithmetic, CacheTypes, EngineError, LoadOptions, all_logits, batch_logits, npy,
+    Arithmetic, CacheTypes, EngineError, LoadOptions, all_logits_with, batch_logits, npy,
 };
 use gristmill_gguf::{OutputFile, WriteOptions};
 
 use super::{Invocation, Run};
+use crate::adapters::AdapterFlags;
 use crate::arithmetic::ArithmeticFlag;
 use crate::gpu::GpuFlags;
 use crate::memory;
@@ -43,6 +44,8 @@ pub struct Logits {
     #[command(flatten)]
     arithmetic: ArithmeticFlag,
     #[command(flatten)]
+    adapters: AdapterFlags,
+    #[command(flatten)]
     gpu: GpuFlags,
 }
 
@@ -51,7 +54,8 @@ impl Run for Logits {
     const ABOUT: &'static str =
         "Write the logits of every position of a token sequence as a NumPy file";
     const EXAMPLES: &'static str =
-        "gristmill logits model.gguf --tokens 1,15043,29892 --output logits.npy";
+        "gristmill logits model.gguf --tokens 1,15043,29892 --output logits.npy
+        gristmill logits model.gguf --lora adapter.gguf --tokens 1,15043 --output logits.npy";
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         self.gpu.note();
@@ -72,6 +76,7 @@ impl Run for Logits {
         model
             .check_tokens(tokens)
             .with_context(|| self.model.path().display().to_string())?;
+        let adapters = self.adapters.load(&model)?;
         memory::fit_context(&model, &mut options)?;
         let (n_rows, n_columns) = (self.n_rows(tokens.len()), model.n_vocab());
         let bytes = (n_rows as u64)
@@ -94,8 +99,8 @@ impl Run for Logits {
         npy::write_header(&mut out, n_rows, n_columns).with_context(place)?;
         let write = |row: &[f32]| Ok::<_, Failure>(npy::write_row(&mut out, row)?);
         match &self.batches {
-            None => all_logits(model, tokens, &options, write),
-            Some(lengths) => batch_logits(model, tokens, lengths, &options, write),
+            None => all_logits_with(model, &adapters, tokens, &options, write),
+            Some(lengths) => batch_logits(model, &adapters, tokens, lengths, &options, write),
         }
         .map_err(|failure| match failure {
             Failure::Engine(error) => super::run::of_model(error, self.model.path()),

@@ -3,6 +3,7 @@
 
 mod check;
 mod convert;
+mod convert_lora;
 mod demo;
 mod diff;
 mod edit;
@@ -33,6 +34,7 @@ use clap::ArgMatches;
 pub const COMMANDS: &[Command] = &[
     Command::of::<check::Check>(),
     Command::of::<convert::Convert>(),
+    Command::of::<convert_lora::ConvertLora>(),
     Command::of::<demo::Demo>(),
     Command::of::<diff::Diff>(),
     Command::of::<edit::Edit>(),

@@ -22,6 +22,7 @@ use gristmill_engine::sampling::ModelSampling;
 use gristmill_engine::{EngineError, GenerateOptions, LoadOptions, LoadReport, Model, Session};
 
 use super::{Invocation, Run as Command};
+use crate::adapters::AdapterFlags;
 use crate::failure::Hint;
 use crate::gpu::GpuFlags;
 use crate::memory;
@@ -54,6 +55,8 @@ pub struct Run {
     #[command(flatten)]
     output: output::OutputFlags,
     #[command(flatten)]
+    adapters: AdapterFlags,
+    #[command(flatten)]
     gpu: GpuFlags,
     #[command(flatten)]
     ignored: flags::IgnoredFlags,
@@ -74,7 +77,8 @@ impl Command for Run {
     const EXAMPLES: &'static str = "gristmill run -m model.gguf
         gristmill run -m model.gguf -p 'Name three rivers.' -st
         gristmill run -m model.gguf -no-cnv -p 'Once upon a time' -n 64 --temp 0
-        gristmill run -hf ggml-org/gemma-3-270m-it-GGUF:Q8_0";
+        gristmill run -hf ggml-org/gemma-3-270m-it-GGUF:Q8_0
+        gristmill run -m model.gguf --lora-scaled adapter.gguf:0.5 -p 'Name three rivers.' -st";
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-cli", "llama-completion"];
 
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
@@ -98,6 +102,7 @@ impl Command for Run {
         self.model.fetch()?;
         let path = self.model.path();
         let model = load(path, &options, &self.placing, quiet)?;
+        let adapters = self.adapters.load(&model)?;
         let answer = self.answer(&model)?;
         let template = match said.template {
             _ if self.is_plain() => None,
@@ -108,6 +113,7 @@ impl Command for Run {
         memory::fit_context(&model, &mut options)?;
         let mut session =
             Session::new(model.clone(), &options).map_err(|error| of_model(error, path))?;
+        session.set_adapters(&adapters)?;
         if !quiet {
             output::report(
                 &LoadReport::new(session.context(), options.cache),

@@ -90,10 +90,10 @@ fn a_gguf_that_is_no_model_is_named() {
     assert_snapshot!(shown, @r"
     adapter.gguf
       error: adapter.gguf: is an adapter (LoRA), not a model
-      hint: name the base model's file here; adapters are not supported yet
+      hint: name the base model's file here, and this one with --lora
     control.gguf
       error: control.gguf: is a control vector, not a model
-      hint: name the model's file here; control vectors are not supported yet
+      hint: name the model's file here, and this one with --control-vector
     imatrix.gguf
       error: imatrix.gguf: is an importance matrix (imatrix), not a model
       hint: name the model's file here; `gristmill quantize --imatrix` takes an importance matrix
@@ -112,13 +112,13 @@ fn a_gguf_that_is_no_model_is_named() {
         ),
         shown
     );
-    assert_snapshot!(refused(&place, "gristmill quantize FILE out.gguf Q4_0", &names), @r#"
+    assert_snapshot!(refused(&place, "gristmill quantize FILE out.gguf Q4_0", &names), @r"
     adapter.gguf
       error: adapter.gguf: is an adapter (LoRA), not a model
-      hint: name the base model's file here; adapters are not supported yet
+      hint: name the base model's file here, and this one with --lora
     control.gguf
       error: control.gguf: is a control vector, not a model
-      hint: name the model's file here; control vectors are not supported yet
+      hint: name the model's file here, and this one with --control-vector
     imatrix.gguf
       error: imatrix.gguf: is an importance matrix (imatrix), not a model
       hint: name the model's file here; `gristmill quantize --imatrix` takes an importance matrix
@@ -128,7 +128,7 @@ fn a_gguf_that_is_no_model_is_named() {
     vocabulary.gguf
       error: vocabulary.gguf: holds a vocabulary and no weights
       hint: use a file with weights; this one is good for `gristmill tokenize` and `gristmill inspect`
-    "#);
+    ");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use crate::op::{
     AddRow, Attend, Embed, Glu, LayerNorm, MatMul, MulRow, RmsNorm, Rotate, RowIndex, StoreKv,
 };
-use crate::{Activation, Attention, ComputeError, KvLayer, Op, Rope, Shape, Tensor};
+use crate::{Activation, Attention, Changes, ComputeError, KvLayer, Op, Rope, Shape, Tensor};
+use std::sync::Arc;
 
 /// How many tokens one execution takes, and how much of everything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -83,6 +84,8 @@ pub struct GraphBuilder {
     device: usize,
     tables: Vec<(Rope, usize, Value)>,
     error: Option<ComputeError>,
+    /// What adapters change, where there are any.
+    pub(crate) changes: Option<Arc<Changes>>,
 }
 
 impl GraphBuilder {
@@ -96,6 +99,7 @@ impl GraphBuilder {
             device: 0,
             tables: Vec::new(),
             error: error.or(table),
+            changes: None,
         }
     }
 
@@ -127,12 +131,21 @@ impl GraphBuilder {
     }
 
     fn rows_of(&mut self, table: &Tensor, index: RowIndex) -> Value {
-        let table = *table;
-        self.push(Op::Embed(Embed { table, index }), &[])
+        let lookup = |graph: &mut Self, table: &Tensor| {
+            let table = *table;
+            graph.push(Op::Embed(Embed { table, index }), &[])
+        };
+        let rows = lookup(self, table);
+        self.changed_rows(table, rows, lookup)
     }
 
-    /// `weight` `[n_in, n_out]` times `x` `[n_in, ..]`: `[n_out, ..]`.
+    /// `weight` `[n_in, n_out]` times `x` `[n_in, ..]`: `[n_out, ..]`, with what adapters change of it.
     pub fn matmul(&mut self, weight: &Tensor, x: Value) -> Value {
+        let product = self.plain_product(weight, x);
+        self.changed_product(weight, x, product)
+    }
+
+    pub(crate) fn plain_product(&mut self, weight: &Tensor, x: Value) -> Value {
         self.push(Op::MatMul(MatMul { weight: *weight }), &[x])
     }
 
@@ -274,6 +287,12 @@ impl GraphBuilder {
             outputs: outputs.to_vec(),
             batch: self.batch,
         })
+    }
+
+    /// Keeps a mistake that shows before a node can be made.
+    pub(crate) fn failed(&mut self, error: ComputeError) -> Value {
+        self.error.get_or_insert(error);
+        Value(u32::MAX)
     }
 
     fn push(&mut self, op: Op, operands: &[Value]) -> Value {

@@ -10,6 +10,7 @@
 //! ```
 
 mod backend;
+mod changes;
 mod error;
 mod executor;
 mod graph;
@@ -24,6 +25,7 @@ pub use backend::cpu::CpuBackend;
 pub use backend::llama_cpp::LlamaCppBackend;
 pub use backend::plain::PlainBackend;
 pub use backend::{Backend, Region};
+pub use changes::{Changes, LowRank};
 pub use error::ComputeError;
 pub use executor::Executor;
 pub use graph::{BatchShape, Graph, GraphBuilder, Node, Value};

@@ -160,8 +160,29 @@ impl Checkpoint {
     }
 }
 
-/// Reads `config.json`: as it is, and with its architecture.
+/// Reads the `config.json` of a checkpoint to convert: as it is, and with its architecture.
 fn read_config(folder: &Path) -> Result<(Value, Config), ConvertError> {
+    let stated = read_stated(folder)?;
+    // Before the class: a quantized checkpoint of an unknown class is refused for the reason that stays.
+    if let Some(scheme) = quantization_scheme(folder, &stated)? {
+        let path = folder.join("config.json");
+        return Err(ConvertError::QuantizedSource { path, scheme });
+    }
+    let mut config = understood(folder, &stated)?;
+    config.pooling = pooling(folder)?;
+    Ok((stated, config))
+}
+
+/// Reads the `config.json` of a model whose weights are not needed, however they are stored.
+pub(crate) fn read_description(folder: &Path) -> Result<Config, ConvertError> {
+    understood(folder, &read_stated(folder)?)
+}
+
+fn understood(folder: &Path, stated: &Value) -> Result<Config, ConvertError> {
+    Config::from_value(stated.clone()).map_err(|error| ConvertError::from(error).of(folder))
+}
+
+fn read_stated(folder: &Path) -> Result<Value, ConvertError> {
     let path = folder.join("config.json");
     let missing = || match folder.join("adapter_config.json").is_file() {
         true => ConvertError::Adapter {
@@ -172,15 +193,7 @@ fn read_config(folder: &Path) -> Result<(Value, Config), ConvertError> {
             missing: "config.json",
         },
     };
-    let stated: Value = read_json(&path)?.ok_or_else(missing)?;
-    // Before the class: a quantized checkpoint of an unknown class is refused for the reason that stays.
-    if let Some(scheme) = quantization_scheme(folder, &stated)? {
-        return Err(ConvertError::QuantizedSource { path, scheme });
-    }
-    let mut config =
-        Config::from_value(stated.clone()).map_err(|error| ConvertError::from(error).of(folder))?;
-    config.pooling = pooling(folder)?;
-    Ok((stated, config))
+    read_json(&path)?.ok_or_else(missing)
 }
 
 /// How a sentence transformer pools: the settings of the first module that does.

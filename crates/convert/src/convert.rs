@@ -3,7 +3,7 @@
 use crate::ConvertError;
 use crate::authorship::{Authorship, Given};
 use crate::checkpoint::{Checkpoint, CheckpointTensor};
-use crate::naming::output_path;
+use crate::naming::{model_name, output_path};
 use crate::output::{OutputType, Uniform};
 use crate::plan::{Origin, Plan};
 use crate::progress::{Event, Progress};
@@ -13,7 +13,7 @@ use crate::stream::Stream;
 use crate::tokenizer::{TokenizerLog, TokenizerOptions, sample, tokenizer_metadata};
 use gristmill_gguf::{Metadata, ShardLimits, ShardPlan, ShardWriter, WriteOptions, check_target};
 use gristmill_kernels::Pool;
-use gristmill_model::Hyperparameters;
+use gristmill_model::{Config, Hyperparameters};
 use gristmill_quant::TensorType;
 use gristmill_tokenizer::Tokenizer;
 use std::collections::BTreeMap;
@@ -145,11 +145,14 @@ fn convert_folder(
     let given = Given {
         name: options.name.as_deref(),
         overrides: options.overrides.as_deref(),
-        n_params: plan.n_params(),
+        size: plan.n_params().into(),
     };
     let authorship = Authorship::load(&options.folder, &checkpoint.stated, &given, &mut warnings)?;
     let label = options.output_type.label(output);
-    let path = output_path(options, &authorship, label);
+    let given = options.output.as_deref().unwrap_or(&options.folder);
+    let path = output_path(given, label, || {
+        model_name(&authorship, label, options.vocab_only)
+    });
     let mut metadata = metadata(&checkpoint, output, &authorship, &tokenizer)?;
     let vocabulary = check_vocabulary(&metadata, &options.folder.join(log.file))?;
     warnings.extend(sample::compare(&options.folder, &vocabulary)?);
@@ -221,7 +224,7 @@ fn tensor_plan(
     tokenizer: &Metadata,
     warnings: &mut Vec<String>,
 ) -> Result<Plan, ConvertError> {
-    let hparams = hyperparameters(checkpoint, output, tokenizer)?;
+    let hparams = hyperparameters(&checkpoint.config, output, tokenizer)?;
     let mut plan = Plan::new(checkpoint, &hparams, output)?;
     drop_tied_output(checkpoint, &mut plan, warnings)?;
     if !plan.unknown.is_empty() {
@@ -235,14 +238,20 @@ fn tensor_plan(
     Ok(plan)
 }
 
+/// What of a tokenizer's entries the configuration tells by itself.
+pub(crate) fn without_tokenizer(config: &Config) -> Result<Metadata, ConvertError> {
+    let mut tokenizer = Metadata::new();
+    if let Some(n_types) = config.integer("type_vocab_size")? {
+        tokenizer.set("tokenizer.ggml.token_type_count", n_types);
+    }
+    Ok(tokenizer)
+}
+
 /// Refuses weights that do not fit the configuration before a vocabulary is filled up to the number of rows it states.
 fn check_rows(checkpoint: &Checkpoint, output: Uniform) -> Result<(), ConvertError> {
     if checkpoint.config.integer("vocab_size")?.is_some() {
-        let mut tokenizer = Metadata::new();
-        if let Some(n_types) = checkpoint.config.integer("type_vocab_size")? {
-            tokenizer.set("tokenizer.ggml.token_type_count", n_types);
-        }
-        let hparams = hyperparameters(checkpoint, output, &tokenizer)?;
+        let tokenizer = without_tokenizer(&checkpoint.config)?;
+        let hparams = hyperparameters(&checkpoint.config, output, &tokenizer)?;
         Plan::new(checkpoint, &hparams, output)?;
     }
     Ok(())
@@ -326,12 +335,11 @@ fn plan_bytes(plan: &Plan) -> u64 {
 }
 
 /// The hyperparameters that a loader will read from the output.
-fn hyperparameters(
-    checkpoint: &Checkpoint,
+pub(crate) fn hyperparameters(
+    config: &Config,
     output: Uniform,
     tokenizer: &Metadata,
 ) -> Result<Hyperparameters, ConvertError> {
-    let config = &checkpoint.config;
     let mut metadata = Metadata::new();
     metadata.set("general.architecture", config.architecture.name);
     config.write_metadata(output.file_type(), &mut metadata)?;

@@ -290,6 +290,9 @@ pub enum ConvertError {
     /// An error of the architecture or of `config.json`.
     #[error(transparent)]
     Model(#[from] gristmill_model::ModelError),
+    /// An error of an adapter.
+    #[error(transparent)]
+    Lora(#[from] crate::AdapterError),
     /// An error of a GGUF file.
     #[error(transparent)]
     Gguf(#[from] gristmill_gguf::Error),
@@ -610,6 +613,7 @@ impl ConvertError {
         match self {
             ConvertError::In { error, .. } => error.hint(),
             ConvertError::Gguf(error) => error.hint().map(str::to_owned),
+            ConvertError::Lora(error) => Some(error.hint().to_owned()),
             ConvertError::Model(gristmill_model::ModelError::Hyperparameter { .. }) => Some(
                 "the value comes from config.json, which is damaged or edited; download it again with the checkpoint"
                     .to_owned(),
@@ -640,7 +644,7 @@ impl ConvertError {
 
     fixed_hints! {
         // Worked out above.
-        In | Gguf | Model | Description | NotAFolder | Foreign | UnknownPreTokenizer => None;
+        In | Gguf | Lora | Model | Description | NotAFolder | Foreign | UnknownPreTokenizer => None;
         // The system's answer has its own remedy; what is left of the others is a fault of this program.
         Io | Kernel | Quant => None;
         Overflow => "use --outtype bf16 (or f32), which has the range";
@@ -658,7 +662,7 @@ impl ConvertError {
         Tokenizer => "if the file is damaged or was edited, download it again with the checkpoint";
         Vocabulary => "the tokenizer's files are damaged, edited or contradict each other; download them again with the checkpoint";
         NotAFile => "put the file itself into the folder";
-        Adapter => "merge it into its base model and convert that; adapters are not converted yet";
+        Adapter => "`gristmill convert-lora` converts it by itself; name its base model's folder here to convert that";
         ElementType => "save the checkpoint in bf16, f16 or f32 and convert that";
         UnknownPreTokenizerName => "give a known name, or leave it to the tokenizer's own files";
         Pooling => "take modules.json out of the folder, and choose a way with `embed --pooling`";

@@ -5,6 +5,7 @@
 //!    config.json, safetensors     every output tensor, before a byte of weights is read
 //! ```
 
+mod adapter;
 mod authorship;
 mod checkpoint;
 mod convert;
@@ -24,6 +25,7 @@ mod summary;
 mod template;
 mod tokenizer;
 
+pub use adapter::{AdapterError, ConvertLoraOptions, ConvertLoraReport, convert_lora};
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use error::{ConvertError, NoFolder};
 pub use export::{ExportOptions, ExportReport, export};

@@ -1,31 +1,18 @@
 //! Names of output files.
 
 use crate::authorship::Authorship;
-use crate::convert::ConvertOptions;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// The path of the output. `encoding` is the output type as file names have it (`Q8_0`). Without a path, or with that of
-/// a folder, the name follows from the model: `Base-7B-Chat-v0.3-BF16.gguf`, or `Base-Chat-v0.3-vocab.gguf`. In a path, `{ftype}` and `{outtype}` stand
-/// for the type in small letters, `{FTYPE}` and `{OUTTYPE}` for it in capitals.
+/// The path of the output. `encoding` is the output type as file names have it (`Q8_0`). In the folder at `given`, the name is
+/// the default one. In a path, `{ftype}` and `{outtype}` stand for the type in small letters, `{FTYPE}` and `{OUTTYPE}` for
+/// it in capitals.
 pub(crate) fn output_path(
-    options: &ConvertOptions,
-    authorship: &Authorship,
+    given: &Path,
     encoding: &str,
+    default_name: impl FnOnce() -> String,
 ) -> PathBuf {
-    let given = options.output.as_deref().unwrap_or(&options.folder);
     if given.is_dir() {
-        let name = match options.vocab_only {
-            true => default_name(authorship, &["finetune", "version"], "vocab"),
-            false => {
-                let encoding = encoding.trim().replace(' ', "-").to_uppercase();
-                default_name(
-                    authorship,
-                    &["size_label", "finetune", "version"],
-                    &encoding,
-                )
-            }
-        };
-        return given.join(format!("{name}.gguf"));
+        return given.join(default_name());
     }
     let Some(name) = given.file_name().and_then(|name| name.to_str()) else {
         return given.to_owned();
@@ -49,7 +36,26 @@ pub(crate) fn output_path(
     given.with_file_name(filled)
 }
 
-fn default_name(authorship: &Authorship, keys: &[&str], ending: &str) -> String {
+/// The name that follows from the model: `Base-7B-Chat-v0.3-BF16.gguf`, or `Base-Chat-v0.3-vocab.gguf`.
+pub(crate) fn model_name(authorship: &Authorship, encoding: &str, vocab_only: bool) -> String {
+    match vocab_only {
+        true => named(authorship, &["finetune", "version"], "vocab"),
+        false => named(authorship, SIZED, &capitals(encoding)),
+    }
+}
+
+/// The name that follows from an adapter: `Base-7B-Chat-v0.3-F32-LoRA.gguf`.
+pub(crate) fn adapter_name(authorship: &Authorship, encoding: &str) -> String {
+    named(authorship, SIZED, &format!("{}-LoRA", capitals(encoding)))
+}
+
+const SIZED: &[&str] = &["size_label", "finetune", "version"];
+
+fn capitals(encoding: &str) -> String {
+    encoding.trim().replace(' ', "-").to_uppercase()
+}
+
+fn named(authorship: &Authorship, keys: &[&str], ending: &str) -> String {
     let dashed = |text: &str| text.trim().replace(' ', "-");
     // A slash would lead into another folder.
     let name = authorship
@@ -63,14 +69,13 @@ fn default_name(authorship: &Authorship, keys: &[&str], ending: &str) -> String 
     }
     file.push('-');
     file.push_str(ending);
-    file
+    file + ".gguf"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::authorship::Given;
-    use std::path::Path;
 
     #[test]
     fn placeholders_and_folders() {
@@ -80,14 +85,14 @@ mod tests {
         let given = Given {
             name: None,
             overrides: None,
-            n_params: 228_352,
+            size: 228_352.into(),
         };
         let authorship =
             Authorship::load(&folder, &serde_json::Value::Null, &given, &mut Vec::new()).unwrap();
         let path = |given: Option<&Path>| {
-            let mut options = ConvertOptions::new(&folder);
-            options.output = given.map(Path::to_owned);
-            output_path(&options, &authorship, "q8_0")
+            output_path(given.unwrap_or(&folder), "q8_0", || {
+                model_name(&authorship, "q8_0", false)
+            })
         };
         assert_eq!(
             path(None),
@@ -106,13 +111,13 @@ mod tests {
             Path::new("Q8_0-q8_0-q8_0.gguf")
         );
         assert_eq!(path(Some(Path::new("plain.gguf"))), Path::new("plain.gguf"));
-        let vocabulary = ConvertOptions {
-            vocab_only: true,
-            ..ConvertOptions::new(&folder)
-        };
         assert_eq!(
-            output_path(&vocabulary, &authorship, "f16"),
-            folder.join("Tiny-Llama-Chat-v0.3-vocab.gguf")
+            model_name(&authorship, "f16", true),
+            "Tiny-Llama-Chat-v0.3-vocab.gguf"
+        );
+        assert_eq!(
+            adapter_name(&authorship, "f16"),
+            "Tiny-Llama-0.2M-Chat-v0.3-F16-LoRA.gguf"
         );
     }
 }

@@ -120,7 +120,9 @@ impl Uniform {
             || name.ends_with("_norm.weight")
             || name == Slot::PositionEmbd.name()
             || name == Slot::TokenTypes.name()
-            || !name.ends_with(".weight");
+            || ![".weight", ".lora_a", ".lora_b"]
+                .iter()
+                .any(|ending| name.ends_with(ending));
         if is_small {
             F32
         } else if dims[0].is_multiple_of(self.0.block_len() as u64) {

@@ -5,6 +5,7 @@ use crate::checkpoint::{Checkpoint, CheckpointTensor};
 use crate::output::Uniform;
 use crate::quantize;
 use crate::recipe::{self, ModelFacts, PlanOptions, Recipe, SourceTensor, sort_tensors};
+use crate::safetensors_file::Entry;
 use gristmill_gguf::TensorPlan;
 use gristmill_model::{
     Config, Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, TextPart, tensor_specs,
@@ -198,7 +199,7 @@ fn check_layers<'a>(
 }
 
 /// The name of a tensor in a text model, or `None` for what belongs to other parts or is computed anyway.
-fn text_name(name: &str, text_part: Option<&TextPart>) -> Option<String> {
+pub(crate) fn text_name(name: &str, text_part: Option<&TextPart>) -> Option<String> {
     const COMPUTED: &[&str] = &[
         ".attention.masked_bias",
         ".attention.bias",
@@ -225,17 +226,20 @@ fn text_name(name: &str, text_part: Option<&TextPart>) -> Option<String> {
     (!is_other).then_some(name)
 }
 
+/// Refuses elements that are no floats.
+pub(crate) fn check_dtype(entry: &Entry) -> Result<(), ConvertError> {
+    match entry.dtype {
+        Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64 => Ok(()),
+        dtype => Err(ConvertError::ElementType {
+            tensor: entry.name.clone(),
+            dtype: dtype.to_string(),
+        }),
+    }
+}
+
 fn check(tensor: &CheckpointTensor, spec: &TensorSpec) -> Result<(), ConvertError> {
     let entry = &tensor.entry;
-    if !matches!(
-        entry.dtype,
-        Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64
-    ) {
-        return Err(ConvertError::ElementType {
-            tensor: entry.name.clone(),
-            dtype: entry.dtype.to_string(),
-        });
-    }
+    check_dtype(entry)?;
     let mut expected: Vec<u64> = spec.dims.iter().rev().copied().collect();
     if spec.transform == RowTransform::Transposed {
         expected.reverse();

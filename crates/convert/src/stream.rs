@@ -29,7 +29,7 @@ pub(crate) struct Stream<'a> {
 
 /// Values that do not fit the output type.
 #[derive(Default)]
-struct Overflow {
+pub(crate) struct Overflow {
     count: u64,
     largest: f32,
 }
@@ -91,14 +91,7 @@ impl<'a> Stream<'a> {
             }
             first += n_rows;
         }
-        match overflow {
-            Overflow { count: 0, .. } => Ok(()),
-            Overflow { count, largest } => Err(ConvertError::Overflow {
-                tensor: tensor.spec.name.clone(),
-                count,
-                largest,
-            }),
-        }
+        overflow.check(&tensor.spec.name)
     }
 
     /// Encodes `values`, which begin with row `first_row`, and hands them to `write`; in two steps where a recipe gives the tensor another type, so that the
@@ -228,18 +221,18 @@ impl<'a> Stream<'a> {
 }
 
 /// What rows become.
-struct EncodedRows<'a> {
+pub(crate) struct EncodedRows<'a> {
     /// The tensor's name, for errors.
-    tensor: &'a str,
-    ty: TensorType,
-    row_len: usize,
+    pub tensor: &'a str,
+    pub ty: TensorType,
+    pub row_len: usize,
     /// Element of the tensor that the rows begin with.
-    first_element: usize,
+    pub first_element: usize,
 }
 
 /// Encodes whole rows; the bytes do not depend on the number of threads. A float type keeps what is not finite; in blocks
 /// it would be lost without a word, and is refused.
-fn encode(
+pub(crate) fn encode(
     pool: &Pool,
     rows: &EncodedRows<'_>,
     values: &[f32],
@@ -276,7 +269,8 @@ fn encode(
     })
 }
 
-fn decode(dtype: Dtype, raw: &[u8], out: &mut [f32]) {
+/// Elements of a float type as f32.
+pub(crate) fn decode(dtype: Dtype, raw: &[u8], out: &mut [f32]) {
     match dtype {
         Dtype::BF16 => each(raw, out, |bytes| bf16_to_f32(u16::from_le_bytes(bytes))),
         Dtype::F16 => each(raw, out, |bytes| f16_to_f32(u16::from_le_bytes(bytes))),
@@ -294,7 +288,19 @@ fn each<const N: usize>(raw: &[u8], out: &mut [f32], value: impl Fn([u8; N]) -> 
 }
 
 impl Overflow {
-    fn look(&mut self, values: &[f32]) {
+    /// Refuses values that did not fit.
+    pub fn check(&self, tensor: &str) -> Result<(), ConvertError> {
+        match *self {
+            Overflow { count: 0, .. } => Ok(()),
+            Overflow { count, largest } => Err(ConvertError::Overflow {
+                tensor: tensor.to_owned(),
+                count,
+                largest,
+            }),
+        }
+    }
+
+    pub fn look(&mut self, values: &[f32]) {
         for value in values
             .iter()
             .map(|value| value.abs())
@@ -354,13 +360,13 @@ impl Rows {
 }
 
 /// Rows of each group go from two halves to pairs.
-struct HalvesToPairs {
-    group_rows: usize,
+pub(crate) struct HalvesToPairs {
+    pub group_rows: usize,
 }
 
 impl HalvesToPairs {
     /// The row of the checkpoint that becomes this row.
-    fn source_row(&self, row: usize) -> usize {
+    pub fn source_row(&self, row: usize) -> usize {
         let within = row % self.group_rows;
         let half = self.group_rows / 2;
         row - within + (within % 2) * half + within / 2

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use gristmill_compute::{BatchShape, Executor, GraphBuilder, Inputs, Plan};
 
+use crate::adapter::Adapters;
 use crate::cache::{CacheTypes, PagedCache, Past, SequenceId};
 use crate::error::EngineError;
 use crate::model::{LoadOptions, Model};
+use crate::sequences::{AdapterSet, SequenceAdapters, is_same};
 
 /// Plans kept; a chat needs one for decoding and a few for the ends of prompts.
 const PLANS_KEPT: usize = 8;
@@ -32,7 +34,8 @@ pub struct Context {
     model: Arc<Model>,
     cache: PagedCache,
     executor: Executor,
-    plans: Vec<(BatchShape, Plan)>,
+    plans: Vec<(BatchShape, Option<Arc<AdapterSet>>, Plan)>,
+    adapters: SequenceAdapters,
     n_ctx: usize,
     n_ubatch: usize,
     /// Pages of the smallest table of the cache.
@@ -88,8 +91,8 @@ impl Context {
     pub fn new(model: Arc<Model>, options: &LoadOptions) -> Result<Self, EngineError> {
         let mut context = Self::of(model, options, Output::Logits)?;
         for n_tokens in [context.n_ubatch, 1] {
-            let plan = context.plan(n_tokens, 1, 1)?;
-            context.executor.prepare(&context.plans[plan].1)?;
+            let plan = context.plan(n_tokens, 1, 1, None)?;
+            context.executor.prepare(&context.plans[plan].2)?;
         }
         Ok(context)
     }
@@ -124,6 +127,7 @@ impl Context {
             executor: Executor::new(vec![backend]),
             cache,
             plans: Vec::new(),
+            adapters: SequenceAdapters::default(),
             n_ctx,
             n_ubatch,
             n_pages: n_pages.unwrap_or(0),
@@ -185,13 +189,43 @@ impl Context {
         self.n_ubatch
     }
 
+    /// Computes a sequence with these adapters from now on; true where it had others. What was computed with others is no past
+    /// of it: then it begins anew.
+    ///
+    /// Errors: adapters of another model.
+    pub fn set_adapters(
+        &mut self,
+        sequence: SequenceId,
+        adapters: &Adapters,
+    ) -> Result<bool, EngineError> {
+        adapters.check(&self.model)?;
+        let is_new = self.adapters.set(sequence, adapters);
+        if is_new {
+            self.cache.truncate(sequence, 0);
+        }
+        Ok(is_new)
+    }
+
+    /// Makes a sequence a copy of another, adapters included.
+    ///
+    /// Errors: as [`Past::fork`].
+    pub fn fork(&mut self, from: SequenceId, to: SequenceId) -> Result<(), EngineError> {
+        self.cache.fork(from, to)?;
+        self.adapters.copy(from, to);
+        Ok(())
+    }
+
     /// Runs a batch and returns the number of rows of logits, one per token with `output` set, in order; read
-    /// them with [`Context::logits`]. Longer batches than [`Context::n_ubatch`] run in parts.
+    /// them with [`Context::logits`]. Longer batches than [`Context::n_ubatch`] run in parts, and so do tokens of sequences with
+    /// different adapters.
     ///
     /// Errors: a token outside the vocabulary, a sequence that grows beyond the context, no pages left, a
     /// failing backend. Then the sequences of the batch are as they were before the part that failed.
     pub fn decode(&mut self, batch: &[BatchToken]) -> Result<usize, EngineError> {
         self.check(batch)?;
+        if let Some(groups) = self.adapters.groups(batch) {
+            return self.decode_groups(batch, &groups);
+        }
         let n_outputs = batch.iter().filter(|token| token.output).count();
         self.rows.clear();
         self.direct = true;
@@ -204,6 +238,34 @@ impl Context {
                 self.rows.extend_from_slice(self.executor.output(0));
             }
         }
+        Ok(n_outputs)
+    }
+
+    /// Runs the groups of a batch one after the other, and puts their rows into the batch's order.
+    fn decode_groups(
+        &mut self,
+        batch: &[BatchToken],
+        groups: &[Vec<usize>],
+    ) -> Result<usize, EngineError> {
+        let n_vocab = self.model.n_vocab();
+        let mut row_of = Vec::with_capacity(batch.len());
+        let mut n_outputs = 0;
+        for token in batch {
+            row_of.push(n_outputs);
+            n_outputs += usize::from(token.output);
+        }
+        let mut rows = vec![0.0; n_outputs * n_vocab];
+        for group in groups {
+            let part: Vec<BatchToken> = group.iter().map(|&index| batch[index]).collect();
+            self.decode(&part)?;
+            let outputs = group.iter().filter(|&&index| batch[index].output);
+            for (row, &index) in outputs.enumerate() {
+                let start = row_of[index] * n_vocab;
+                rows[start..start + n_vocab].copy_from_slice(self.logits(row));
+            }
+        }
+        self.rows = rows;
+        self.direct = false;
         Ok(n_outputs)
     }
 
@@ -255,10 +317,14 @@ impl Context {
     }
 
     fn execute(&mut self, n_tokens: usize) -> Result<(), EngineError> {
+        // All of the part have one set of adapters.
+        let first = self.inputs.rows.first().map(|row| row.sequence);
+        let set = first.and_then(|sequence| self.adapters.of(sequence).cloned());
         let plan = self.plan(
             n_tokens,
             self.inputs.output_rows.len(),
             self.inputs.rows.len(),
+            set,
         )?;
         let inputs = Inputs {
             tokens: &self.inputs.tokens,
@@ -268,7 +334,7 @@ impl Context {
             page_table: &self.inputs.page_table,
             output_rows: &self.inputs.output_rows,
         };
-        Ok(self.executor.run(&self.plans[plan].1, &inputs)?)
+        Ok(self.executor.run(&self.plans[plan].2, &inputs)?)
     }
 
     /// Gives the part's tokens their places in the cache; all of them or none.
@@ -351,6 +417,7 @@ impl Context {
         n_tokens: usize,
         n_outputs: usize,
         n_sequences: usize,
+        set: Option<Arc<AdapterSet>>,
     ) -> Result<usize, EngineError> {
         let max_pages = self.cache.max_pages();
         let shape = BatchShape {
@@ -359,10 +426,16 @@ impl Context {
             n_sequences,
             max_pages,
         };
-        if let Some(index) = self.plans.iter().position(|(known, _)| *known == shape) {
+        let is_known = |(known, of, _): &(BatchShape, Option<Arc<AdapterSet>>, Plan)| {
+            *known == shape && is_same(of.as_ref(), set.as_ref())
+        };
+        if let Some(index) = self.plans.iter().position(is_known) {
             self.plans[index..].rotate_left(1);
         } else {
             let mut graph = GraphBuilder::new(shape);
+            if let Some(set) = &set {
+                graph.change(set.changes.clone());
+            }
             let rows =
                 self.model
                     .build(self.cache.layers(), self.n_ctx, self.output, &mut graph)?;
@@ -371,7 +444,7 @@ impl Context {
             if self.plans.len() == PLANS_KEPT {
                 self.plans.remove(0);
             }
-            self.plans.push((shape, plan));
+            self.plans.push((shape, set, plan));
         }
         Ok(self.plans.len() - 1)
     }

@@ -137,6 +137,33 @@ pub enum EngineError {
         /// Name of the tensor.
         name: String,
     },
+    /// A file that is no adapter of the kind asked for.
+    #[error("{expected} is needed, and this is {found}")]
+    NotAnAdapter {
+        /// What was asked for, with its article.
+        expected: &'static str,
+        /// What the file is, with its article.
+        found: &'static str,
+    },
+    /// An adapter that counts only behind certain tokens of a text.
+    #[error(
+        "an activated adapter (aLoRA), which counts only from the tokens {tokens:?} on; such are not supported yet"
+    )]
+    ActivatedAdapter {
+        /// The tokens.
+        tokens: Vec<u32>,
+    },
+    /// A tensor of a control vector that cannot be used.
+    #[error("tensor `{name}`: {reason}")]
+    Direction {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An adapter that was loaded for another model.
+    #[error("the adapter was loaded for another model")]
+    ForeignAdapter,
     /// A type that a KV cache cannot have.
     #[error("the KV cache cannot have the type {ty}")]
     CacheType {
@@ -460,8 +487,25 @@ impl EngineError {
             | EngineError::KeepTooLarge { .. }
             | EngineError::SavedState { .. } => self.past_hint(),
             // What is left is a fault of this program.
-            EngineError::Kernel(_) => None,
+            EngineError::Kernel(_) | EngineError::ForeignAdapter => None,
+            EngineError::NotAnAdapter { .. }
+            | EngineError::ActivatedAdapter { .. }
+            | EngineError::Direction { .. } => self.adapter_hint().map(str::to_owned),
         }
+    }
+
+    /// The remedy for a file beside the model.
+    fn adapter_hint(&self) -> Option<&'static str> {
+        Some(match self {
+            EngineError::NotAnAdapter { .. } => {
+                "--lora takes what `gristmill convert-lora` writes, --control-vector a file of directions"
+            }
+            EngineError::ActivatedAdapter { .. } => {
+                "use an adapter that counts everywhere; applied to all of a text, this one gives other answers"
+            }
+            EngineError::Direction { .. } => "make the control vector again, with this model",
+            _ => return None,
+        })
     }
 }
 

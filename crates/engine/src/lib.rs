@@ -8,6 +8,7 @@
 //!
 //! The engine opens no path and prints nothing: it takes an opened file and hands back text, logits and figures.
 
+mod adapter;
 mod cache;
 pub mod chat;
 mod check_values;
@@ -22,9 +23,11 @@ pub mod reply;
 mod report;
 pub mod sampling;
 mod saved;
+mod sequences;
 mod session;
 mod stop;
 
+pub use adapter::{Adapter, Adapters, ControlVector};
 pub use cache::{
     CacheLayout, CacheRoom, CacheTypes, LayerShape, PAGE_LEN, PagedCache, Past, Rotation,
     SequenceId, TableLayout,
@@ -42,7 +45,7 @@ pub use model::{Arithmetic, CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, M
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
 pub use report::LoadReport;
 pub use saved::SavedSessionError;
-pub use session::{Session, all_logits, batch_logits};
+pub use session::{Session, all_logits, all_logits_with, batch_logits};
 pub use stop::StopMatcher;
 
 #[cfg(test)]

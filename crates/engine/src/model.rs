@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use gristmill_compute::{
-    Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, LlamaCppBackend, Shape, Tensor, Value,
+    Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, LlamaCppBackend, Tensor, Value,
 };
 use gristmill_gguf as gguf;
-use gristmill_model::{Hyperparameters, TensorSpec, Weights, build_hidden, build_scores};
+use gristmill_model::{
+    Hyperparameters, ModelError, Slot, TensorSpec, Weights, build_hidden, build_scores,
+};
 use gristmill_quant::TensorType;
 use gristmill_tokenizer::Tokenizer;
 
+use crate::adapter::view_tensor;
 use crate::cache::{CacheLayout, CacheRoom, CacheTypes, LayerShape, PAGE_LEN, Rotation};
 use crate::chat::ChatTemplate;
 use crate::context::Output;
@@ -379,6 +382,21 @@ impl Model {
             .collect()
     }
 
+    /// The weight that a tensor of the table is: where the output projection is the table of embeddings, that one.
+    pub(crate) fn weight(&self, spec: &TensorSpec) -> Result<Tensor, EngineError> {
+        let named = bind(&self.file, &self.regions, spec)?;
+        let tied = self
+            .weights
+            .token_embd
+            .filter(|_| spec.slot == Slot::Output);
+        named.or(tied).ok_or_else(|| {
+            EngineError::Model(ModelError::AdapterTensor {
+                name: spec.name.clone(),
+                reason: "the model's file has no tensor of this name".to_owned(),
+            })
+        })
+    }
+
     pub(crate) fn backend(&self) -> Arc<dyn Backend> {
         self.backend.clone()
     }
@@ -448,34 +466,19 @@ fn bind(
     let Some(view) = file.tensor(&spec.name) else {
         return Ok(None);
     };
-    usable(spec, view.info.ty)?;
-    let too_large = || EngineError::TensorPlace {
-        name: spec.name.clone(),
-    };
-    let dims = view
-        .info
-        .dims
-        .iter()
-        .map(|&extent| usize::try_from(extent))
-        .collect::<Result<Vec<_>, _>>();
-    Ok(Some(Tensor {
-        device: 0,
-        buffer: *regions.get(view.shard).ok_or_else(too_large)?,
-        offset: usize::try_from(view.offset).map_err(|_| too_large())?,
-        ty: view.info.ty,
-        shape: Shape::new(&dims.map_err(|_| too_large())?)?,
-    }))
+    usable(&spec.name, spec.dims.len(), view.info.ty)?;
+    view_tensor(&view, regions).map(Some)
 }
 
 /// Whether the graph can read a tensor of this type at its place.
-fn usable(spec: &TensorSpec, ty: TensorType) -> Result<(), EngineError> {
-    let reason = match spec.dims.len() {
+pub(crate) fn usable(name: &str, n_dims: usize, ty: TensorType) -> Result<(), EngineError> {
+    let reason = match n_dims {
         0 | 1 if ty != gristmill_quant::F32 => "but norms, biases and divisors must be f32",
         2.. if !ty.can_decode() => "which no product can be computed with",
         _ => return Ok(()),
     };
     Err(EngineError::TensorType {
-        name: spec.name.clone(),
+        name: name.to_owned(),
         ty: ty.name(),
         reason,
     })

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::adapter::Adapters;
 use crate::cache::SequenceId;
 use crate::context::{BatchToken, Context};
 use crate::error::EngineError;
@@ -66,6 +67,16 @@ impl Session {
     pub fn clear(&mut self) {
         self.context.past_mut().truncate(self.sequence, 0);
         self.tokens.clear();
+    }
+
+    /// Computes with these adapters from now on, and forgets what was computed with others.
+    ///
+    /// Errors: as [`Context::set_adapters`].
+    pub fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), EngineError> {
+        if self.context.set_adapters(self.sequence, adapters)? {
+            self.tokens.clear();
+        }
+        Ok(())
     }
 
     /// Continues a prompt. What the session has already computed of it is not computed again.
@@ -179,16 +190,30 @@ impl Predictor for Session {
 /// Computes the logits of every position of a token sequence, on a cache of the types that the options
 /// name (F16 by default), and hands out one row (`[n_vocab]`) at a time in order.
 ///
-/// Errors: as [`Context::new`], [`Model::check_tokens`] and [`Context::decode`]; [`EngineError::LogitNotFinite`]; what
-/// `on_row` returns.
+/// Errors: as [`all_logits_with`].
 pub fn all_logits<E: From<EngineError>>(
     model: Arc<Model>,
+    ids: &[u32],
+    options: &LoadOptions,
+    on_row: impl FnMut(&[f32]) -> Result<(), E>,
+) -> Result<(), E> {
+    all_logits_with(model, &Adapters::default(), ids, options, on_row)
+}
+
+/// As [`all_logits`], with adapters.
+///
+/// Errors: as [`Context::new`], [`Model::check_tokens`] and [`Context::decode`]; [`EngineError::LogitNotFinite`]; what
+/// `on_row` returns.
+pub fn all_logits_with<E: From<EngineError>>(
+    model: Arc<Model>,
+    adapters: &Adapters,
     ids: &[u32],
     options: &LoadOptions,
     mut on_row: impl FnMut(&[f32]) -> Result<(), E>,
 ) -> Result<(), E> {
     model.check_tokens(ids)?;
     let mut context = Context::new(model, options)?;
+    context.set_adapters(SequenceId(0), adapters)?;
     let mut batch = Vec::new();
     let mut position = 0;
     for part in ids.chunks(context.n_ubatch()) {
@@ -206,12 +231,13 @@ pub fn all_logits<E: From<EngineError>>(
     Ok(())
 }
 
-/// As [`all_logits`], of the last token of each batch. The batches have these lengths; the tokens beyond are batches of
+/// As [`all_logits_with`], of the last token of each batch. The batches have these lengths; the tokens beyond are batches of
 /// their own, and empty batches are none.
 ///
 /// Errors: as [`all_logits`].
 pub fn batch_logits<E: From<EngineError>>(
     model: Arc<Model>,
+    adapters: &Adapters,
     ids: &[u32],
     lengths: &[usize],
     options: &LoadOptions,
@@ -219,6 +245,7 @@ pub fn batch_logits<E: From<EngineError>>(
 ) -> Result<(), E> {
     model.check_tokens(ids)?;
     let mut context = Context::new(model, options)?;
+    context.set_adapters(SequenceId(0), adapters)?;
     let mut lengths = lengths.iter().copied().filter(|&n| n > 0);
     let mut rest = ids;
     while !rest.is_empty() {

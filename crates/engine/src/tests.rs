@@ -1,5 +1,6 @@
 //! Whole models: the golden checkpoints.
 
+mod adapters;
 mod embed;
 pub mod golden;
 mod past;

@@ -75,6 +75,7 @@ use ValueType::{Bool, F32, I32, String as Text, U16, U32};
 /// All of them, sorted by key. Hyperparameters, which have the architecture in their keys, are left out.
 #[rustfmt::skip]
 pub const KNOWN_KEYS: &[KnownKey] = &[
+    list("adapter.alora.invocation_tokens", U32),
     one("adapter.lora.alpha", F32),
     one("adapter.type", Text),
     one("general.alignment", U32),

@@ -131,6 +131,7 @@ pub fn build_hidden(
         x = joined(graph, hparams, block.post_ffw_norm.as_ref(), x, fed);
         let bias = block.layer_output_norm_bias.as_ref();
         x = norm::optional(graph, hparams, block.layer_output_norm.as_ref(), bias, x);
+        x = graph.directed(x, index);
     }
     let bias = weights.output_norm_bias.as_ref();
     Ok(norm::optional(

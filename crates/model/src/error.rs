@@ -130,6 +130,38 @@ pub enum ModelError {
         /// Caches given.
         found: usize,
     },
+    /// An adapter of a kind that is not known.
+    #[error("adapter.type is {found}, and only lora is known")]
+    AdapterKind {
+        /// The entry's value, or `missing`.
+        found: String,
+    },
+    /// An adapter for models of another architecture.
+    #[error("the adapter is for architecture {adapter}, the model's is {base}")]
+    AdapterArchitecture {
+        /// The adapter's.
+        adapter: String,
+        /// The model's.
+        base: &'static str,
+    },
+    /// A tensor of an adapter that cannot be applied.
+    #[error("adapter tensor `{name}`: {reason}")]
+    AdapterTensor {
+        /// Name in the adapter.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A tensor of an adapter that does not fit the model's.
+    #[error("adapter tensor `{name}` has shape {found:?}, the model needs {expected:?}")]
+    AdapterShape {
+        /// Name in the adapter.
+        name: String,
+        /// Expected shape, contiguous dimension first.
+        expected: Vec<u64>,
+        /// The shape in the file.
+        found: Vec<u64>,
+    },
     /// The graph could not be built.
     #[error(transparent)]
     Compute(#[from] ComputeError),
@@ -157,6 +189,12 @@ impl ModelError {
             }
             ModelError::NoLogits { .. } => {
                 "`gristmill embed` makes vectors of texts with it; use another model to continue a text"
+            }
+            ModelError::AdapterArchitecture { .. } | ModelError::AdapterShape { .. } => {
+                "the adapter was made for another model; give its own base model"
+            }
+            ModelError::AdapterTensor { .. } | ModelError::AdapterKind { .. } => {
+                "merge the adapter into its base model where it was trained and convert that, or get an adapter of low-rank pairs only"
             }
             ModelError::Hyperparameter { .. } => {
                 "the metadata is damaged or edited; convert the model again"

@@ -7,6 +7,7 @@
 //! config.json --Config--> metadata --Hyperparameters--> tensor_specs --Weights::bind--> build --> graph
 //! ```
 
+mod adapter;
 pub mod arch;
 mod block;
 pub mod config;
@@ -18,6 +19,7 @@ mod reference;
 mod tensors;
 mod weights;
 
+pub use adapter::{AdapterDescription, AdapterPair, check_adapter};
 pub use arch::{
     ARCHITECTURES, Architecture, HabitValue, TextPart, TokenizerHabit, architecture,
     architecture_of_config,

@@ -87,7 +87,7 @@ impl TensorSpec {
 }
 
 /// A shape without the ones at its end.
-fn trimmed(dims: &[u64]) -> &[u64] {
+pub(crate) fn trimmed(dims: &[u64]) -> &[u64] {
     let end = dims
         .iter()
         .rposition(|&extent| extent != 1)

@@ -2,8 +2,8 @@
 
 use super::{Random, assert_close, backends, floats, shape, tensor, zeroed};
 use crate::{
-    Activation, Attention, Backend, BatchShape, Executor, GraphBuilder, Inputs, KvLayer, Plan,
-    Rope, RopeStyle, Tensor, Value, Yarn,
+    Activation, Attention, Backend, BatchShape, Changes, Executor, GraphBuilder, Inputs, KvLayer,
+    LowRank, Plan, Rope, RopeStyle, Tensor, Value, Yarn,
 };
 use gristmill_quant::{F16, F32, TensorType};
 use std::sync::Arc;
@@ -479,5 +479,54 @@ fn attention_through_pages() {
                 assert_close(&on(capped)[2..], &[1.0 - share, share], tolerance);
             }
         }
+    }
+}
+
+/// `w = [[1, 2], [3, 4], [5, 6]]` by rows, `a = [1, -1]`, `b = [1, 2, 3]`: a product gains `scale * b (a x)`, rows of `w`
+/// theirs, and looked up rows what is looked up in `a` times `b`.
+#[test]
+fn changes_are_added_to_products_rows_and_layers() {
+    for backend in backends() {
+        let weight = floats(&*backend, &[2, 3], &[1., 2., 3., 4., 5., 6.]);
+        let low = |a: Tensor, b: Tensor, scale| LowRank { a, b, scale };
+        let a = floats(&*backend, &[2, 1], &[1., -1.]);
+        let b = floats(&*backend, &[1, 3], &[1., 2., 3.]);
+        let mut changes = Changes::default();
+        changes.of_products(&weight, low(a, b, 0.5));
+        changes.of_products(&weight, low(a, b, 0.5));
+        changes.set_directions(vec![None, Some(floats(&*backend, &[2], &[10., 20.]))]);
+        let changes = Arc::new(changes);
+        let with = |parts: bool| {
+            on_rows(&backend, [&[1., 1.], &[4., 1.]], |graph, x| {
+                graph.change(Arc::clone(&changes));
+                let x = graph.directed(x, 0);
+                match parts {
+                    true => graph.matmul(&weight.rows(1..3).expect("there are three"), x),
+                    false => graph.matmul(&weight, x),
+                }
+            })
+        };
+        assert_eq!(with(false), [3., 7., 11., 9., 22., 35.]);
+        assert_eq!(with(true), [7., 11., 22., 35.]);
+        let directed = on_rows(&backend, [&[1., 1.], &[4., 1.]], |graph, x| {
+            graph.change(Arc::clone(&changes));
+            graph.directed(x, 1)
+        });
+        assert_eq!(directed, [11., 21., 14., 21.]);
+
+        let mut changes = Changes::default();
+        let of_rows = floats(&*backend, &[1, 3], &[1., 2., 3.]);
+        let of_columns = floats(&*backend, &[1, 2], &[1., -1.]);
+        changes.of_rows(&weight, low(of_rows, of_columns, 2.0));
+        let inputs = Inputs {
+            tokens: &[2, 0],
+            output_rows: &[1],
+            ..Inputs::default()
+        };
+        let found = run(&backend, TWO_TOKENS, &inputs, |graph| {
+            graph.change(Arc::new(changes));
+            graph.embed(&weight)
+        });
+        assert_eq!(found, [11., 0., 3., 0.]);
     }
 }

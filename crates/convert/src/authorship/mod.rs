@@ -119,8 +119,26 @@ pub(crate) struct Given<'a> {
     pub name: Option<&'a str>,
     /// File with entries that go before all others.
     pub overrides: Option<&'a Path>,
-    /// Number of parameters of the model; 0 where no weights are looked at.
+    /// Size of the model.
+    pub size: Size,
+}
+
+/// What is known of a model's size.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    /// Number of parameters; 0 where no weights are looked at.
     pub n_params: u64,
+    /// Whether these are of an adapter's matrices only, so that the model may have more.
+    pub is_part: bool,
+}
+
+impl From<u64> for Size {
+    fn from(n_params: u64) -> Self {
+        Self {
+            n_params,
+            is_part: false,
+        }
+    }
 }
 
 /// What is known about the model's origin.
@@ -152,14 +170,14 @@ impl Authorship {
         let mut found = Self::default();
         let card = optional(read_text(&folder.join("README.md")), warnings);
         if let Some(card) = card.as_deref().and_then(card::front_matter) {
-            found.read_card(&card, given.n_params);
+            found.read_card(&card, given.size);
         }
         if let Some(id) = config.get("_name_or_path").and_then(Value::as_str)
             // More slashes make it a path on somebody's disk.
             && !id.is_empty()
             && id.matches('/').count() <= 1
         {
-            found.fill(ModelId::parse(id, given.n_params));
+            found.fill(ModelId::parse(id, given.size));
         }
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let resolved = match absolute.file_name() {
@@ -167,7 +185,7 @@ impl Authorship {
             None => folder.canonicalize().unwrap_or(absolute),
         };
         if let Some(name) = resolved.file_name() {
-            found.fill(ModelId::parse(&name.to_string_lossy(), given.n_params));
+            found.fill(ModelId::parse(&name.to_string_lossy(), given.size));
         }
         let generation = read_json(&folder.join("generation_config.json"));
         let generation: Value = optional(generation, warnings).unwrap_or_default();
@@ -185,11 +203,11 @@ impl Authorship {
         if let Some(name) = given.name {
             found.texts.insert("name", name.to_owned());
         }
-        if given.n_params > 0 {
+        if given.size.n_params > 0 && !given.size.is_part {
             found
                 .texts
                 .entry("size_label")
-                .or_insert_with(|| model_id::size_of(given.n_params));
+                .or_insert_with(|| model_id::size_of(given.size.n_params));
         }
         Ok(found)
     }
@@ -221,7 +239,7 @@ impl Authorship {
         }
     }
 
-    fn read_card(&mut self, card: &Yaml, n_params: u64) {
+    fn read_card(&mut self, card: &Yaml, size: Size) {
         for (key, card_key) in CARD_KEYS {
             let texts = card.get(card_key).map(Yaml::texts).unwrap_or_default();
             if !texts.is_empty() && !self.texts.contains_key(key) {
@@ -235,7 +253,7 @@ impl Authorship {
                 Yaml::Null => &[],
                 single => std::slice::from_ref(single),
             };
-            Some(items.iter().map(|item| origin(item, n_params)).collect())
+            Some(items.iter().map(|item| origin(item, size)).collect())
         };
         self.base_models = origins(["base_model", "base_models", "base_model_sources"]);
         self.datasets = origins(["datasets", "dataset", "dataset_sources"]);
@@ -363,7 +381,7 @@ pub(crate) fn write_sampling(metadata: &Metadata, values: &mut Map<String, Value
 }
 
 /// A base model or data set: an identifier on the hub, an address, or entries as they are.
-fn origin(item: &Yaml, n_params: u64) -> Origin {
+fn origin(item: &Yaml, size: Size) -> Origin {
     let id = match item {
         Yaml::Text(id) => id,
         Yaml::Map(entries) => {
@@ -382,7 +400,7 @@ fn origin(item: &Yaml, n_params: u64) -> Origin {
         Some(id.as_str())
     };
     let parsed = hub_id
-        .map(|id| ModelId::parse(id, n_params))
+        .map(|id| ModelId::parse(id, size))
         .unwrap_or_default();
     let repository = match (is_address, &parsed.organization, &parsed.name) {
         (true, ..) => Some(id.clone()),

@@ -1,5 +1,6 @@
 //! What a model's name says about it: base name, size, fine-tune, version.
 
+use super::Size;
 use std::collections::BTreeSet;
 
 /// The parts of a name such as `org/Base-7B-Chat-v0.3`.
@@ -29,8 +30,8 @@ struct Part {
 }
 
 impl ModelId {
-    /// Takes a name apart. `n_params`, the size of the model at hand, tells sizes from context lengths.
-    pub fn parse(id: &str, n_params: u64) -> Self {
+    /// Takes a name apart. The size of the model at hand tells sizes from context lengths.
+    pub fn parse(id: &str, size: Size) -> Self {
         if id.contains(' ') {
             // A sentence, not an identifier.
             return Self {
@@ -43,7 +44,7 @@ impl ModelId {
             None => (None, id),
         };
         let organization = organization.filter(|organization| !organization.starts_with('.'));
-        let parts = parts(name, n_params);
+        let parts = parts(name, size);
         let joined = |wanted: &dyn Fn(&BTreeSet<Kind>) -> bool| {
             let texts: Vec<&str> = parts
                 .iter()
@@ -83,10 +84,10 @@ fn size_label(parts: &[Part]) -> Option<String> {
     (!labels.is_empty()).then(|| labels.join("-"))
 }
 
-fn parts(name: &str, n_params: u64) -> Vec<Part> {
+fn parts(name: &str, known: Size) -> Vec<Part> {
     let texts = name.split('-').filter(|text| !text.is_empty()).enumerate();
     let mut parts: Vec<Part> = texts
-        .map(|(index, text)| annotated(index, text, n_params))
+        .map(|(index, text)| annotated(index, text, known))
         .collect();
     let is_size = |part: &Part| part.kinds.contains(&Kind::SizeLabel);
     // A word for a size counts only where no number does.
@@ -122,15 +123,18 @@ fn parts(name: &str, n_params: u64) -> Vec<Part> {
     parts
 }
 
-fn annotated(index: usize, text: &str, n_params: u64) -> Part {
+fn annotated(index: usize, text: &str, known: Size) -> Part {
     let lower = text.to_ascii_lowercase();
     let (kind, text) = if is_version(&lower) {
         (Some(Kind::Version), text.to_owned())
     } else if is_type(&lower) {
         (Some(Kind::Type), text.to_uppercase())
     } else if index > 0 && is_size(&lower) {
-        let (kind, text) = size(text, n_params);
+        let (kind, text) = size(text, known);
         (Some(kind), text)
+    } else if known.is_part && index > 0 && lower == "lora" {
+        // Of an adapter's name no news.
+        (Some(Kind::Type), text.to_owned())
     } else if index > 0 && ["chat", "instruct", "vision", "lora"].contains(&lower.as_str()) {
         (Some(Kind::Finetune), text.to_owned())
     } else {
@@ -203,7 +207,7 @@ fn is_digits(text: &str) -> bool {
 
 /// A size in its usual spelling; or, where it is far from the size of the model, a context length, which belongs to the
 /// fine-tune.
-fn size(text: &str, n_params: u64) -> (Kind, String) {
+fn size(text: &str, known: Size) -> (Kind, String) {
     let mut chars: Vec<char> = text.replace('_', ".").chars().collect();
     // `7b1` is 7.1 billion.
     if let [.., _, unit, digit] = chars[..]
@@ -221,10 +225,16 @@ fn size(text: &str, n_params: u64) -> (Kind, String) {
         .last()
         .and_then(|unit| "KMBT".find(*unit))
         .map(|at| at as i32 + 1);
-    if let (Ok(number), Some(exponent), true) = (number.parse::<f64>(), exponent, n_params != 0) {
+    if let (Ok(number), Some(exponent), true) =
+        (number.parse::<f64>(), exponent, known.n_params != 0)
+    {
         let label = number * 1000f64.powi(exponent);
-        let tolerance = (u128::from(n_params) * 7 / 8) as f64;
-        if (label - n_params as f64).abs() > tolerance {
+        let n_params = known.n_params as f64;
+        let is_far = match known.is_part {
+            true => label < (known.n_params / 8) as f64,
+            false => (label - n_params).abs() > (u128::from(known.n_params) * 7 / 8) as f64,
+        };
+        if is_far {
             chars[n - 1].make_ascii_lowercase();
             return (Kind::Finetune, chars.into_iter().collect());
         }
@@ -287,7 +297,7 @@ mod tests {
     use super::*;
 
     fn parsed(id: &str, n_params: u64) -> [Option<String>; 5] {
-        let id = ModelId::parse(id, n_params);
+        let id = ModelId::parse(id, n_params.into());
         [
             id.organization,
             id.basename,
@@ -366,7 +376,7 @@ mod tests {
             "", "-", "/", "//", "7", "x-7b1", "x-b", "x-1xb", "ü-7b", "x-xl", "v-v1", "x-1_5b",
             "a/b/c-1b",
         ] {
-            ModelId::parse(odd, 1);
+            ModelId::parse(odd, 1.into());
         }
     }
 

@@ -98,7 +98,7 @@ fn a_folder_tells_all_it_knows() {
     let given = Given {
         name: None,
         overrides: None,
-        n_params: 1_500_000_000,
+        size: 1_500_000_000.into(),
     };
     check(
         &entries(&folder, &given),
@@ -155,7 +155,7 @@ fn overrides_and_a_given_name_go_first() {
     let given = Given {
         name: Some("Given"),
         overrides: Some(&overrides),
-        n_params: 1_500_000_000,
+        size: 1_500_000_000.into(),
     };
     let found = entries(&folder, &given);
     let value = |key: &str| {
@@ -223,7 +223,7 @@ fn an_empty_folder_has_a_name_and_a_size() {
     let given = Given {
         name: None,
         overrides: None,
-        n_params: 143_424,
+        size: 143_424.into(),
     };
     check(
         &entries(&folder, &given),

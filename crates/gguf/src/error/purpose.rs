@@ -72,7 +72,7 @@ macro_rules! purpose_errors {
         AdapterNotModel {
             /// The file.
             path: PathBuf,
-        } hint "name the base model's file here; adapters are not supported yet";
+        } hint "name the base model's file here, and this one with --lora";
         /// A multimodal projector where a model is needed.
         #[error("{}: is a multimodal projector (mmproj), not a model", .path.display())]
         ProjectorNotModel {
@@ -84,7 +84,7 @@ macro_rules! purpose_errors {
         ControlVectorNotModel {
             /// The file.
             path: PathBuf,
-        } hint "name the model's file here; control vectors are not supported yet";
+        } hint "name the model's file here, and this one with --control-vector";
         // ---- reading metadata -------------------------------------------------------------------
         /// A key that is needed is not there.
         #[error("metadata key {key:?} is missing")]

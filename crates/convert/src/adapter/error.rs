@@ -1,0 +1,123 @@
+//! What can be wrong with an adapter.
+
+use std::path::PathBuf;
+
+/// Errors of adapters; [`AdapterError::hint`] gives the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdapterError {
+    /// The folder holds no adapter.
+    #[error("{}: no adapter_config.json in this folder", .path.display())]
+    NoConfig {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The weights are not there, or in PyTorch's own form only.
+    #[error("{}: no adapter_model.safetensors in this folder{}", .path.display(), if *.pickled { ": PyTorch's .bin files are not read" } else { "" })]
+    NoWeights {
+        /// The folder.
+        path: PathBuf,
+        /// Whether there is an `adapter_model.bin`.
+        pickled: bool,
+    },
+    /// Something that a GGUF adapter has no place for.
+    #[error("{}: `{key}` is {found}, which a GGUF adapter has no place for", .path.display())]
+    Unsupported {
+        /// `adapter_config.json`.
+        path: PathBuf,
+        /// Its key.
+        key: &'static str,
+        /// The value.
+        found: String,
+    },
+    /// Weights that are no low-rank pairs.
+    #[error("{}: full weights beside the low-rank pairs: {}", .path.display(), .names.join(", "))]
+    FullWeights {
+        /// The file of weights.
+        path: PathBuf,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Half of a pair.
+    #[error("{}: `{name}` has no partner", .path.display())]
+    Unpaired {
+        /// The file of weights.
+        path: PathBuf,
+        /// The half that is there.
+        name: String,
+    },
+    /// A pair for a matrix that the base model does not have.
+    #[error("{}: `{name}` changes a matrix that the base model ({architecture}) does not have", .path.display())]
+    Foreign {
+        /// The file of weights.
+        path: PathBuf,
+        /// The first half of the pair.
+        name: String,
+        /// `general.architecture` of the base.
+        architecture: &'static str,
+    },
+    /// A pair that does not fit the base's matrix, or whose halves do not fit each other.
+    #[error("{}: `{name}` has shape {found:?}, but the base model's matrix needs {expected:?}", .path.display())]
+    Shape {
+        /// The file of weights.
+        path: PathBuf,
+        /// The half that does not fit.
+        name: String,
+        /// The shape it needs, contiguous dimension last.
+        expected: Vec<u64>,
+        /// Its shape.
+        found: Vec<u64>,
+    },
+    /// Nothing in the file.
+    #[error("{}: no low-rank pairs for the text model", .path.display())]
+    Empty {
+        /// The file of weights.
+        path: PathBuf,
+    },
+    /// The base model's description cannot be found.
+    #[error("{}: the base model {} is not on this machine", .path.display(), .name.as_deref().map_or("is not named, and".to_owned(), |name| format!("\"{name}\"")))]
+    NoBase {
+        /// The adapter's folder.
+        path: PathBuf,
+        /// What the adapter says it is.
+        name: Option<String>,
+    },
+    /// A recipe in place of a type.
+    #[error("output type `{name}` is none of an adapter (known: auto, bf16, f16, f32, q8_0)")]
+    OutputType {
+        /// The type asked for.
+        name: String,
+    },
+}
+
+impl AdapterError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            AdapterError::NoConfig { .. } => {
+                "give the folder that PEFT's save_pretrained wrote: adapter_config.json and adapter_model.safetensors"
+            }
+            AdapterError::NoWeights { .. } => {
+                "save the adapter as safetensors, as save_pretrained of PEFT does, or download a revision that has it"
+            }
+            AdapterError::Unsupported { key, .. } if *key == "invocation_string" => {
+                "put the ids of its tokens into the file, as `alora_invocation_tokens`"
+            }
+            AdapterError::Unsupported { .. } | AdapterError::FullWeights { .. } => {
+                "merge the adapter into its base model (merge_and_unload of PEFT) and convert that"
+            }
+            AdapterError::Unpaired { .. } | AdapterError::Empty { .. } => {
+                "the adapter is damaged or incomplete; download it again"
+            }
+            AdapterError::Foreign { .. } | AdapterError::Shape { .. } => {
+                "the adapter was made for another model; name its own base model with --base"
+            }
+            AdapterError::NoBase { .. } => {
+                "name the base model's folder (config.json is enough) or its GGUF file with --base"
+            }
+            AdapterError::OutputType { .. } => {
+                "adapters are small and lose by quantization; f32 and f16 are usual"
+            }
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Adapters: converted as the reference converts them, faults named, their effect on a model.
+
+use std::path::Path;
+
+use gristmill_gguf::{Metadata, Model, WriteOptions, Writer};
+use gristmill_golden::{compared, read_npy};
+use gristmill_quant::F32;
+use serde_json::{Value, json};
+
+use crate::fixtures::{Change, changed, plan, with_model};
+use crate::harness::{Workplace, tiny};
+
+/// A tensor of an adapter: name, shape, values.
+type Named = (&'static str, Vec<usize>, Vec<f32>);
+
+const UP: &str = "base_model.model.model.layers.0.mlp.up_proj";
+const QUERY: &str = "base_model.model.model.layers.1.self_attn.q_proj";
+
+/// Values that repeat no row.
+fn values(n: usize, seed: usize) -> Vec<f32> {
+    let value = |index: usize| ((index * 37 + seed * 11) % 101) as f32 / 500.0 - 0.1;
+    (0..n).map(value).collect()
+}
+
+fn leak(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+/// A pair for a module of the embedded model.
+fn pair(module: &str, n_in: usize, n_out: usize, rank: usize) -> [Named; 2] {
+    let name = |half: &str| leak(format!("{module}.{half}.weight"));
+    [
+        (name("lora_A"), vec![rank, n_in], values(rank * n_in, 1)),
+        (name("lora_B"), vec![n_out, rank], values(rank * n_out, 2)),
+    ]
+}
+
+/// Writes an adapter's folder; `config` goes over a plain one.
+fn adapter(place: &Workplace, folder: &str, tensors: &[Named], config: Value) {
+    let mut stated = json!({"peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "none",
+        "base_model_name_or_path": tiny()});
+    for (key, value) in config.as_object().expect("an object") {
+        stated[key] = value.clone();
+    }
+    let text = stated.to_string();
+    place.write(&format!("{folder}/adapter_config.json"), text);
+    let bytes = |values: &[f32]| {
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    };
+    let data: Vec<(&str, &[usize], Vec<u8>)> = tensors
+        .iter()
+        .map(|(name, shape, values)| (*name, shape.as_slice(), bytes(values)))
+        .collect();
+    let views = data.iter().map(|(name, shape, data)| {
+        let dtype = safetensors::Dtype::F32;
+        let view = safetensors::tensor::TensorView::new(dtype, shape.to_vec(), data);
+        (*name, view.expect("the shape fits"))
+    });
+    let weights = safetensors::serialize(views, None).expect("the weights can be serialized");
+    place.write(&format!("{folder}/adapter_model.safetensors"), weights);
+}
+
+/// Pairs for a feed-forward matrix and for queries, whose rows are stored in another order.
+fn two_pairs() -> Vec<Named> {
+    [pair(UP, 256, 512, 4), pair(QUERY, 256, 256, 4)].concat()
+}
+
+#[test]
+fn golden_adapters_are_equal_byte_for_byte() {
+    let Some(root) = gristmill_golden::folder("convert") else {
+        return;
+    };
+    let place = Workplace::new();
+    let folder = root.join("llama-lora");
+    let cache = place.path("hub/models--example-org--tiny-llama");
+    place.write(&format!("{}/refs/main", cache.display()), "0123");
+    let description = std::fs::read(root.join("llama/hf/config.json")).expect("it is there");
+    let snapshot = format!("{}/snapshots/0123/config.json", cache.display());
+    place.write(&snapshot, description);
+    let of_folder = root.join("llama/hf").display().to_string();
+    let of_file = root.join("llama/llama-q8_0.gguf").display().to_string();
+    let bases: [&[&str]; 4] = [
+        &["--base", &of_folder],
+        &["--base", &of_file],
+        // By the name that the adapter has for it.
+        &[],
+        &["--base-model-id", "example-org/tiny-llama", "--dry-run"],
+    ];
+    let mut n_compared = 0;
+    for (number, base) in bases.into_iter().enumerate() {
+        for ty in ["f32", "f16"] {
+            let source = folder.join("adapter").display().to_string();
+            let output = format!("{number}-{ty}.gguf");
+            let words = [
+                "convert-lora",
+                &source,
+                "--outtype",
+                ty,
+                "--outfile",
+                &output,
+            ];
+            let mut command = place.command("gristmill");
+            command.env("HF_HUB_CACHE", place.path("hub"));
+            let outcome = command.args(words).args(base).output().expect("it starts");
+            let outcome = place.show(&outcome);
+            assert!(outcome.starts_with("exit: 0"), "{outcome}");
+            if base.contains(&"--dry-run") {
+                assert!(!place.path(&output).exists(), "{outcome}");
+                continue;
+            }
+            let ours = std::fs::read(place.path(&output)).expect("the output is there");
+            let theirs = folder.join(format!("llama-lora-{ty}.gguf"));
+            let theirs = std::fs::read(theirs).expect("the golden file is there");
+            assert!(ours == theirs, "{output}");
+            n_compared += 1;
+        }
+    }
+    compared(n_compared, "adapters");
+}
+
+/// What `convert-lora` says of a folder that it refuses.
+fn refused(tensors: &[Named], config: Value) -> String {
+    let place = Workplace::new();
+    adapter(&place, "source", tensors, config);
+    let before = place.files();
+    let shown = place.run("gristmill convert-lora source");
+    assert!(shown.starts_with("exit: 1"), "{shown}");
+    assert_eq!(place.files(), before, "{shown}");
+    assert!(shown.contains("\nhint: "), "{shown}");
+    shown.replace(&tiny().display().to_string(), "[TINY]")
+}
+
+#[test]
+fn b97_what_is_no_low_rank_pair_of_the_base_is_named() {
+    let full = |name: &'static str| (name, vec![2, 2], vec![0.0; 4]);
+    let with = |more: &[Named]| [two_pairs(), more.to_vec()].concat();
+    let replaced = [
+        full("base_model.model.lm_head.weight"),
+        full("base_model.model.model.norm.modules_to_save.weight"),
+    ];
+    insta::assert_snapshot!(refused(&with(&replaced), json!({})), @r"
+    exit: 1
+    --- stderr
+    error: source/adapter_model.safetensors: full weights beside the low-rank pairs: base_model.model.lm_head.weight, base_model.model.model.norm.modules_to_save.weight
+    hint: merge the adapter into its base model (merge_and_unload of PEFT) and convert that
+    ");
+    insta::assert_snapshot!(refused(&two_pairs()[1..], json!({})), @r"
+    exit: 1
+    --- stderr
+    error: source/adapter_model.safetensors: `base_model.model.model.layers.0.mlp.up_proj.lora_B.weight` has no partner
+    hint: the adapter is damaged or incomplete; download it again
+    ");
+    insta::assert_snapshot!(refused(&pair(UP, 128, 512, 4), json!({})), @r"
+    exit: 1
+    --- stderr
+    error: source/adapter_model.safetensors: `base_model.model.model.layers.0.mlp.up_proj.lora_A.weight` has shape [4, 128], but the base model's matrix needs [4, 256]
+    hint: the adapter was made for another model; name its own base model with --base
+    ");
+    insta::assert_snapshot!(refused(&pair("base_model.model.model.layers.0.mlp.moe", 8, 8, 1), json!({})), @r"
+    exit: 1
+    --- stderr
+    error: source/adapter_model.safetensors: `base_model.model.model.layers.0.mlp.moe.lora_A.weight` changes a matrix that the base model (llama) does not have
+    hint: the adapter was made for another model; name its own base model with --base
+    ");
+    insta::assert_snapshot!(refused(&two_pairs(), json!({"use_dora": true})), @r"
+    exit: 1
+    --- stderr
+    error: source/adapter_config.json: `use_dora` is true, which a GGUF adapter has no place for
+    hint: merge the adapter into its base model (merge_and_unload of PEFT) and convert that
+    ");
+    insta::assert_snapshot!(refused(&two_pairs(), json!({"base_model_name_or_path": "org/model"})), @r#"
+    exit: 1
+    --- stderr
+    error: source: the base model "org/model" is not on this machine
+    hint: name the base model's folder (config.json is enough) or its GGUF file with --base
+    "#);
+    insta::assert_snapshot!(refused(&[], json!({})), @r"
+    exit: 1
+    --- stderr
+    error: source/adapter_model.safetensors: no low-rank pairs for the text model
+    hint: the adapter is damaged or incomplete; download it again
+    ");
+    // Halves that do not fit each other, and a type that no weight has.
+    let [a, _] = pair(UP, 256, 512, 4);
+    let [_, b] = pair(UP, 256, 512, 2);
+    assert!(refused(&[a, b], json!({})).contains("has shape [512, 2]"));
+    let place = Workplace::new();
+    adapter(&place, "source", &two_pairs(), json!({}));
+    assert!(
+        place
+            .run("gristmill convert-lora source --outtype q4_k_m")
+            .contains("output type `Q4_K_M` is none of an adapter")
+    );
+    std::fs::remove_file(place.path("source/adapter_model.safetensors")).expect("it is there");
+    place.write("source/adapter_model.bin", "PK");
+    assert!(
+        place
+            .run("gristmill convert-lora source")
+            .contains("PyTorch's .bin files are not read")
+    );
+    assert!(
+        place
+            .run("gristmill convert-lora .")
+            .contains("no adapter_config.json in this folder")
+    );
+}
+
+/// The alpha in a file and the values of a tensor.
+fn written(path: &Path, tensor: &str) -> (f32, Vec<f32>) {
+    let file = Model::open(path).expect("it opens");
+    let alpha = match file.metadata().get("adapter.lora.alpha") {
+        Some(gristmill_gguf::Value::F32(alpha)) => *alpha,
+        other => panic!("{other:?}"),
+    };
+    let view = file.tensor(tensor).expect("it is there");
+    let (elements, _) = view.data.as_chunks::<4>();
+    (
+        alpha,
+        elements
+            .iter()
+            .map(|bytes| f32::from_le_bytes(*bytes))
+            .collect(),
+    )
+}
+
+/// The scale at run time is `alpha / rank` of the file; right values are PEFT's: `lora_alpha / r`, with rank stabilization
+/// `lora_alpha / sqrt(r)`.
+#[test]
+fn b97_scales_survive_conversion() {
+    let place = Workplace::new();
+    let up = "blk.0.ffn_up.weight.lora_b";
+    adapter(&place, "plain", &two_pairs(), json!({}));
+    let stabilized = json!({"use_rslora": true});
+    adapter(&place, "stabilized", &two_pairs(), stabilized.clone());
+    adapter(&place, "alpha", &two_pairs(), json!({"lora_alpha": null}));
+    // Two ranks under rank stabilization: one alpha cannot serve both.
+    let ranks = [
+        pair(UP, 256, 512, 16),
+        pair(QUERY, 256, 256, 4),
+        pair(leak(QUERY.replace('1', "2")), 256, 256, 4),
+    ];
+    adapter(&place, "ranks", &ranks.concat(), stabilized);
+    for name in ["plain", "stabilized", "ranks"] {
+        let line = format!("gristmill convert-lora {name} -v -t 1 -o {name}.gguf");
+        let shown = place.run(&line);
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        assert!(shown.contains("blk.0.ffn_up.weight.lora_a"), "{shown}");
+        assert!(place.run(&line).contains("already exists"));
+        assert!(place.run(&format!("{line} --force")).starts_with("exit: 0"));
+    }
+    let given = &two_pairs()[1].2;
+    assert_eq!(written(&place.path("plain.gguf"), up), (8.0, given.clone()));
+    assert_eq!(
+        written(&place.path("stabilized.gguf"), up),
+        (16.0, given.clone())
+    );
+    // 8 / sqrt(16) is wanted of the first; alpha 16 / 16 is what the file gives, so its values double.
+    let (alpha, folded) = written(&place.path("ranks.gguf"), up);
+    let wanted: Vec<f32> = ranks[0][1].2.iter().map(|value| value * 2.0).collect();
+    assert_eq!((alpha, folded), (16.0, wanted));
+    let shown = place.run("gristmill convert-lora alpha");
+    assert!(
+        shown.contains("`lora_alpha` is null: must be a number"),
+        "{shown}"
+    );
+    let text =
+        std::fs::read_to_string(place.path("plain/adapter_config.json")).expect("it is there");
+    let text = text.replace("\"lora_alpha\":8,", "");
+    place.write("plain/adapter_config.json", text);
+    let shown = place.run("gristmill convert-lora plain --outtype auto -o silent.gguf");
+    assert!(
+        shown.contains("no `lora_alpha`; PEFT takes 8 then"),
+        "{shown}"
+    );
+}
+
+/// A control vector for the embedded model.
+fn control_vector(place: &Workplace, name: &str) {
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", "controlvector");
+    let plans = [
+        plan("direction.1", F32, &[256]),
+        plan("direction.3", F32, &[256]),
+    ];
+    let path = place.path(name);
+    let mut writer = Writer::create(&path, &metadata, &plans, &WriteOptions::default())
+        .expect("the folder is empty");
+    for (seed, _) in plans.iter().enumerate() {
+        let bytes = values(256, seed).into_iter().flat_map(f32::to_le_bytes);
+        let bytes: Vec<u8> = bytes.collect();
+        writer.write(&bytes).expect("it follows the plan");
+    }
+    writer.finish().expect("everything is written");
+}
+
+/// A place with the embedded model, an adapter for it and a control vector.
+fn with_adapters() -> Workplace {
+    let place = with_model();
+    adapter(&place, "source", &two_pairs(), json!({"lora_alpha": 64}));
+    let shown = place.run("gristmill convert-lora source -o lora.gguf");
+    assert!(shown.starts_with("exit: 0"), "{shown}");
+    control_vector(&place, "control.gguf");
+    place
+}
+
+#[test]
+fn every_flag_of_adapters_has_its_effect() {
+    let place = with_adapters();
+    let mut number = 0;
+    let mut logits = |flags: &str| {
+        number += 1;
+        let line = format!("gristmill logits a.gguf --tokens 1,2,3,4 -o {number}.npy{flags}");
+        let shown = place.run(&line);
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        read_npy(place.path(&format!("{number}.npy")))
+    };
+    let plain = logits("");
+    let whole = logits(" --lora lora.gguf");
+    assert_eq!(logits(" --lora-scaled lora.gguf:1"), whole);
+    assert_eq!(logits(" --lora-scaled lora.gguf:0"), plain);
+    let twice = logits(" --lora lora.gguf,lora.gguf");
+    assert_eq!(
+        logits(" --lora lora.gguf --lora-scaled lora.gguf:1.0"),
+        twice
+    );
+    let half = logits(" --lora-scaled lora.gguf:0.25,lora.gguf:0.25");
+    let controlled = logits(" --control-vector control.gguf");
+    assert_eq!(
+        logits(" --control-vector-scaled control.gguf:1"),
+        controlled
+    );
+    let negative = logits(" --control-vector-scaled control.gguf:-2");
+    let late = logits(" --control-vector control.gguf --control-vector-layer-range 2 3");
+    let none = logits(" --control-vector control.gguf --control-vector-layer-range 2 2");
+    assert_eq!(none, plain);
+    let all = [plain, whole, twice, half, controlled, negative, late];
+    for (index, one) in all.iter().enumerate() {
+        assert!(all[..index].iter().all(|other| other != one), "{index}");
+    }
+    let answer = |flags: &str| {
+        let line = format!("gristmill run a.gguf -no-cnv -p Once -n 16 --temp 0{flags}");
+        let shown = place.run(&line);
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        let lines: Vec<&str> = shown.lines().take(3).collect();
+        lines.join(" ")
+    };
+    assert_ne!(answer(""), answer(" --lora-scaled lora.gguf:4"));
+    assert_ne!(
+        answer(""),
+        answer(" --control-vector-scaled control.gguf:8")
+    );
+}
+
+#[test]
+fn adapters_that_cannot_be_applied_are_named() {
+    let place = with_adapters();
+    let shown = |flags: &str| place.run(&format!("gristmill run a.gguf -p Hi -st {flags}"));
+    insta::assert_snapshot!(shown("--lora a.gguf"), @r"
+    exit: 1
+    --- stderr
+    error: a.gguf: cannot be applied: an adapter (LoRA) is needed, and this is a model
+    hint: --lora takes what `gristmill convert-lora` writes, --control-vector a file of directions
+    ");
+    insta::assert_snapshot!(shown("--control-vector lora.gguf"), @r"
+    exit: 1
+    --- stderr
+    error: lora.gguf: cannot be applied: a control vector is needed, and this is an adapter (LoRA)
+    hint: --lora takes what `gristmill convert-lora` writes, --control-vector a file of directions
+    ");
+    insta::assert_snapshot!(shown("--lora-scaled lora.gguf"), @r"
+    exit: 2
+    --- stderr
+    error: invalid value 'lora.gguf' for '--lora-scaled <FILE:SCALE,…>': it must be a file and a number, as in adapter.gguf:0.5
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(shown("--lora none.gguf"), @r"
+    exit: 1
+    --- stderr
+    error: none.gguf: no such file
+    hint: check the path: a model is one .gguf file, or any of its shards
+    ");
+    let path = |name: &str| place.path(name);
+    let set = |key, value| Change {
+        set: vec![(key, value)],
+        ..Change::default()
+    };
+    let wrong = [
+        set("general.architecture", "qwen3".into()),
+        set("adapter.type", "other".into()),
+        set("adapter.lora.alpha", 1u32.into()),
+        set(
+            "adapter.alora.invocation_tokens",
+            gristmill_gguf::Value::Array(gristmill_gguf::Array::U32(vec![4, 5])),
+        ),
+        Change {
+            without: Some("blk.0.ffn_up.weight.lora_b"),
+            ..Change::default()
+        },
+        Change {
+            cut: Some("blk.0.ffn_up.weight.lora_b"),
+            ..Change::default()
+        },
+    ];
+    let mut errors = String::new();
+    for change in wrong {
+        changed(&path("lora.gguf"), &path("wrong.gguf"), &change);
+        errors += &shown("--lora wrong.gguf");
+        errors += "\n";
+        std::fs::remove_file(path("wrong.gguf")).expect("it is there");
+    }
+    insta::assert_snapshot!(errors, @r"
+    exit: 1
+    --- stderr
+    error: wrong.gguf: cannot be applied: the adapter is for architecture qwen3, the model's is llama
+    hint: the adapter was made for another model; give its own base model
+    exit: 1
+    --- stderr
+    error: wrong.gguf: cannot be applied: adapter.type is other, and only lora is known
+    hint: merge the adapter into its base model where it was trained and convert that, or get an adapter of low-rank pairs only
+    exit: 1
+    --- stderr
+    error: wrong.gguf: cannot be applied: metadata key `adapter.lora.alpha` is a UINT32: it must be a finite FLOAT32
+    hint: the metadata is damaged or edited; convert the model again
+    exit: 1
+    --- stderr
+    error: wrong.gguf: cannot be applied: an activated adapter (aLoRA), which counts only from the tokens [4, 5] on; such are not supported yet
+    hint: use an adapter that counts everywhere; applied to all of a text, this one gives other answers
+    exit: 1
+    --- stderr
+    error: wrong.gguf: cannot be applied: adapter tensor `blk.0.ffn_up.weight.lora_a`: its partner is missing
+    hint: merge the adapter into its base model where it was trained and convert that, or get an adapter of low-rank pairs only
+    exit: 1
+    --- stderr
+    error: wrong.gguf: cannot be applied: adapter tensor `blk.0.ffn_up.weight.lora_b` has shape [4, 511], the model needs [4, 512]
+    hint: the adapter was made for another model; give its own base model
+    ");
+}
