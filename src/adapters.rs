@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gristmill_convert::MergeSource;
 use gristmill_engine::{Adapter, Adapters, ControlVector, EngineError, Model};
 
 /// Which adapters to compute with; flatten it into a command that runs a model.
@@ -78,6 +79,26 @@ impl AdapterFlags {
             _ => (0, 0),
         });
         Ok(Some(ControlVector::load(model, &files, layers)?))
+    }
+}
+
+/// Which adapters to merge into the weights; flatten it into a command that writes a model.
+#[derive(clap::Args)]
+pub struct MergeFlags {
+    /// Adapters to merge into the weights: GGUF files or folders of PEFT; repeatable
+    #[arg(long, value_name = "PATH,…", value_delimiter = ',')]
+    lora: Vec<PathBuf>,
+    /// The same with a scale each
+    #[arg(long, value_name = "PATH:SCALE,…", value_delimiter = ',', value_parser = scaled)]
+    lora_scaled: Vec<Scaled>,
+}
+
+impl MergeFlags {
+    /// What the flags name.
+    pub fn sources(&self) -> Vec<MergeSource> {
+        let given = with_scales(&self.lora, &self.lora_scaled).into_iter();
+        let source = |Scaled { path, scale }| MergeSource { path, scale };
+        given.map(source).collect()
     }
 }
 

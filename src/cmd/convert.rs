@@ -7,6 +7,7 @@ use gristmill_convert::{ConvertOptions, ConvertReport, OutputType, convert};
 use gristmill_gguf::ShardLimits;
 
 use super::{Invocation, Run};
+use crate::adapters::MergeFlags;
 use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
 use crate::sizes;
@@ -33,6 +34,8 @@ pub struct Convert {
     /// JSON file with general.* entries that go before the folder's own
     #[arg(long, value_name = "FILE")]
     metadata: Option<PathBuf>,
+    #[command(flatten)]
+    merge: MergeFlags,
     /// Most tensors of a file; more files are written where that is not enough
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     split_max_tensors: u64,
@@ -72,6 +75,7 @@ impl Run for Convert {
         gristmill convert Qwen3-0.6B --outtype bf16 --outfile 'qwen3-{ftype}.gguf'
         gristmill convert Qwen3-0.6B --outtype q4_k_m --outfile qwen3-q4_k_m.gguf
         gristmill convert Qwen3-0.6B --vocab-only --outfile vocabulary.gguf
+        gristmill convert Qwen3-0.6B --lora my-adapter --outtype q4_k_m --outfile merged.gguf
         gristmill convert Qwen3-0.6B --dry-run";
     const REFERENCE_NAMES: &'static [&'static str] = &["convert_hf_to_gguf.py"];
     // That of a Python script.
@@ -88,6 +92,7 @@ impl Run for Convert {
             pre_tokenizer: self.tokenizer_pre,
             name: self.model_name,
             overrides: self.metadata,
+            merge: self.merge.sources(),
             limits: ShardLimits {
                 // As for the reference, 0 is no limit.
                 tensors: Some(self.split_max_tensors).filter(|&n| n > 0),

@@ -18,6 +18,7 @@ use gristmill_gguf::{OutputFile, Value, WriteOptions, shard_prefix};
 use gristmill_quant::TensorType;
 
 use super::{Invocation, Run};
+use crate::adapters::MergeFlags;
 use crate::failure::Hint;
 use crate::interrupt;
 use crate::numbers;
@@ -42,6 +43,8 @@ pub struct Quantize {
     /// One type for all tensors, without the recipe's mix
     #[arg(long)]
     pure: bool,
+    #[command(flatten)]
+    merge: MergeFlags,
     /// Importance matrix of this model (GGUF, or the older .dat): columns that matter keep more
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
@@ -88,7 +91,7 @@ pub struct Quantize {
     #[arg(long)]
     keep_split: bool,
     /// Keep what is done when the run is cut short, and go on there when the same command is given again
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with_all = ["dry_run", "lora", "lora_scaled"])]
     resume: bool,
     /// Measure what every tensor loses and write it to a file: JSON if its name ends in .json, else text
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
@@ -120,6 +123,7 @@ impl Run for Quantize {
         gristmill quantize model-BF16.gguf Q6_K
         gristmill quantize --imatrix imatrix.gguf model-BF16.gguf model-IQ3_XS.gguf IQ3_XS
         gristmill quantize --tensor-type attn_v=q8_0 model-BF16.gguf out.gguf Q4_K_M 8
+        gristmill quantize --lora adapter.gguf model-BF16.gguf merged-Q4_K_M.gguf Q4_K_M
         gristmill quantize --target-size 4.2GiB model-BF16.gguf out.gguf
         gristmill quantize --dry-run model-BF16.gguf Q5_K_M";
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-quantize"];
@@ -230,6 +234,7 @@ impl Quantize {
                 ..PlanOptions::default()
             },
             importance: self.importance()?,
+            merge: self.merge.sources(),
             allow_requantize: self.allow_requantize,
             forbid_fallback: self.strict,
             metadata: self.override_kv.clone(),

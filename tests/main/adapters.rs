@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use gristmill_gguf::{Metadata, Model, WriteOptions, Writer};
-use gristmill_golden::{compared, read_npy};
+use gristmill_golden::{compared, largest_difference, read_npy};
 use gristmill_quant::F32;
 use serde_json::{Value, json};
 
-use crate::fixtures::{Change, changed, plan, with_model};
+use crate::fixtures::{Change, changed, plan, tiny_in_f32, with_model};
 use crate::harness::{Workplace, tiny};
 
 /// A tensor of an adapter: name, shape, values.
@@ -437,5 +437,158 @@ fn adapters_that_cannot_be_applied_are_named() {
     --- stderr
     error: wrong.gguf: cannot be applied: adapter tensor `blk.0.ffn_up.weight.lora_b` has shape [4, 511], the model needs [4, 512]
     hint: the adapter was made for another model; give its own base model
+    ");
+}
+
+/// Runs a command line that must succeed.
+fn done(place: &Workplace, line: &str) -> String {
+    let shown = place.run(line);
+    assert!(shown.starts_with("exit: 0"), "{line}\n{shown}");
+    shown
+}
+
+/// Right: the authors' code with the adapter merged. Beside it, what other ways to the same weights must give to the byte.
+#[test]
+fn golden_merged_weights() {
+    let Some(root) = gristmill_golden::folder("convert") else {
+        return;
+    };
+    let place = Workplace::new();
+    let (base, lora) = (root.join("llama"), root.join("llama-lora"));
+    let (base, lora) = (base.display(), lora.display());
+    let source = format!("{base}/hf --tokenizer-pre llama-bpe --outtype f32");
+    done(
+        &place,
+        &format!("gristmill convert {source} --lora {lora}/adapter -o folder.gguf"),
+    );
+    done(
+        &place,
+        &format!("gristmill convert {source} --lora {lora}/llama-lora-f32.gguf -o file.gguf"),
+    );
+    let read = |name: &str| std::fs::read(place.path(name)).expect("it is there");
+    assert!(read("folder.gguf") == read("file.gguf"));
+    let meta = std::fs::read_to_string(root.join("llama-lora/meta.json")).expect("it is there");
+    let meta: Value = serde_json::from_str(&meta).expect("it is JSON");
+    let ids: Vec<String> = meta["token_ids"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(Value::to_string)
+        .collect();
+    let ids = ids.join(",");
+    done(
+        &place,
+        &format!("gristmill logits folder.gguf --tokens {ids} -o merged.npy"),
+    );
+    let expected = read_npy(root.join("llama-lora/logits_lora_merged.npy"));
+    let difference = largest_difference(&read_npy(place.path("merged.npy")), &expected);
+    println!("merged weights: largest difference {difference:e}");
+    assert!(difference <= 1e-4, "{difference:e}");
+    // Merged and quantized at once, and one after the other.
+    let adapter = format!("--lora {lora}/llama-lora-f32.gguf");
+    let from = format!("{base}/llama-f32.gguf");
+    done(
+        &place,
+        &format!("gristmill quantize {adapter} {from} copy.gguf COPY"),
+    );
+    for (number, recipe) in ["Q8_0", "Q4_K_M"].into_iter().enumerate() {
+        done(
+            &place,
+            &format!("gristmill quantize {adapter} {from} {number}-one.gguf {recipe}"),
+        );
+        done(
+            &place,
+            &format!("gristmill quantize copy.gguf {number}-two.gguf {recipe}"),
+        );
+        assert!(read(&format!("{number}-one.gguf")) == read(&format!("{number}-two.gguf")));
+    }
+    compared(1, "logits of merged weights");
+}
+
+/// The formula: `w + scale * alpha / rank * b a`, in f32.
+#[test]
+fn merged_weights_are_sums() {
+    let place = with_adapters();
+    let base = tiny_in_f32(&place).display().to_string();
+    done(
+        &place,
+        &format!("gristmill convert {base} --outtype f32 -o plain.gguf"),
+    );
+    done(
+        &place,
+        &format!("gristmill convert {base} --outtype f32 --lora-scaled source:0.5 -o merged.gguf"),
+    );
+    let tensor = |name: &str, tensor: &str| {
+        let file = Model::open(&place.path(name)).expect("it opens");
+        let view = file.tensor(tensor).expect("it is there");
+        let (elements, _) = view.data.as_chunks::<4>();
+        let values = elements.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        values.collect::<Vec<f32>>()
+    };
+    let name = "blk.0.ffn_up.weight";
+    let (plain, merged) = (tensor("plain.gguf", name), tensor("merged.gguf", name));
+    let (a, b) = (values(4 * 256, 1), values(4 * 512, 2));
+    for (index, (plain, merged)) in plain.iter().zip(&merged).enumerate() {
+        let (row, column) = (index / 256, index % 256);
+        let products = (0..4).map(|k| f64::from(b[row * 4 + k]) * f64::from(a[k * 256 + column]));
+        let expected = f64::from(*plain) + 0.5 * 64.0 / 4.0 * products.sum::<f64>();
+        assert!((f64::from(*merged) - expected).abs() < 1e-6, "{index}");
+    }
+    let other = "blk.1.ffn_up.weight";
+    assert_eq!(tensor("plain.gguf", other), tensor("merged.gguf", other));
+    // Queries too: their rows are in another order. At run time the same comes out.
+    done(
+        &place,
+        "gristmill logits merged.gguf --tokens 1,2,3,4 -o merged.npy",
+    );
+    done(
+        &place,
+        "gristmill logits plain.gguf --lora-scaled lora.gguf:0.5 --tokens 1,2,3,4 -o beside.npy",
+    );
+    let [merged, beside] = ["merged.npy", "beside.npy"].map(|name| read_npy(place.path(name)));
+    assert!(largest_difference(&merged, &beside) <= 1e-4);
+    // An unwanted change of both of two tied tensors is told, and that of one of them refused.
+    let embeddings = [
+        (
+            "base_model.model.model.embed_tokens.lora_embedding_A",
+            vec![4, 1024],
+            values(4096, 1),
+        ),
+        (
+            "base_model.model.model.embed_tokens.lora_embedding_B",
+            vec![256, 4],
+            values(1024, 2),
+        ),
+    ];
+    adapter(&place, "embeddings", &embeddings, json!({}));
+    let line = "gristmill quantize plain.gguf --lora embeddings out.gguf Q8_0";
+    assert!(done(&place, line).contains("is its table of embeddings"));
+    adapter(
+        &place,
+        "output",
+        &pair("base_model.model.lm_head", 256, 1024, 4),
+        json!({}),
+    );
+    let line = "gristmill quantize plain.gguf --lora output o.gguf COPY";
+    insta::assert_snapshot!(place.run(line), @r"
+    exit: 1
+    --- stderr
+    error: output: changes `output.weight`, which the model does not have as a tensor of its own
+    hint: use the adapter at run time (`gristmill run --lora`), where tied tensors change apart
+    ");
+    let line = "gristmill quantize out.gguf --lora lora.gguf o.gguf COPY";
+    insta::assert_snapshot!(place.run(line), @r#"
+    exit: 1
+    --- stderr
+    error: requantizing from type q8_0 is disabled (tensor "blk.0.ffn_up.weight")
+    hint: quantize the F16, BF16 or F32 file again; `--allow-requantize` accepts the added loss
+    "#);
+    done(&place, &format!("{line} --allow-requantize"));
+    let line = "gristmill quantize plain.gguf --lora plain.gguf p.gguf COPY";
+    insta::assert_snapshot!(place.run(line), @r"
+    exit: 1
+    --- stderr
+    error: plain.gguf: is a model, not an adapter (LoRA)
+    hint: name what `gristmill convert-lora` wrote, or the folder that PEFT wrote
     ");
 }

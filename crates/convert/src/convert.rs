@@ -1,6 +1,7 @@
 //! A checkpoint folder becomes a GGUF file.
 
 use crate::ConvertError;
+use crate::adapter::{Merge, MergeSource};
 use crate::authorship::{Authorship, Given};
 use crate::checkpoint::{Checkpoint, CheckpointTensor};
 use crate::naming::{model_name, output_path};
@@ -34,6 +35,8 @@ pub struct ConvertOptions {
     pub name: Option<String>,
     /// A JSON file with `general.…` entries that go before the folder's.
     pub overrides: Option<PathBuf>,
+    /// Adapters to merge into the weights.
+    pub merge: Vec<MergeSource>,
     /// When the next file of a set begins; nothing means a single file.
     pub limits: ShardLimits,
     /// Replace an existing output.
@@ -58,6 +61,7 @@ impl ConvertOptions {
             pre_tokenizer: None,
             name: None,
             overrides: None,
+            merge: Vec::new(),
             limits: ShardLimits::default(),
             force: false,
             reserve: 0,
@@ -142,6 +146,8 @@ fn convert_folder(
         true => Plan::default(),
         false => tensor_plan(&checkpoint, output, &tokenizer, &mut warnings)?,
     };
+    let merge = open_merge(options, &checkpoint, output, &tokenizer, &plan)?;
+    warnings.extend(merge.warning(plan.names()));
     let given = Given {
         name: options.name.as_deref(),
         overrides: options.overrides.as_deref(),
@@ -170,6 +176,7 @@ fn convert_folder(
     let mut report = report(&checkpoint, &plan, &metadata, label, path, warnings);
     let mut inputs = checkpoint.inputs();
     inputs.extend(options.overrides.clone());
+    inputs.extend(merge.inputs());
     let write_options = WriteOptions {
         force: options.force,
         inputs,
@@ -177,9 +184,24 @@ fn convert_folder(
         reserve: options.reserve,
         ..WriteOptions::default()
     };
+    check_files(&files, &write_options, &mut report)?;
+    report.dry_run = options.dry_run;
+    if !options.dry_run {
+        let writer = ShardWriter::create(files, &write_options)?;
+        write(options, &checkpoint, (&plan, &merge), writer, progress)?;
+    }
+    Ok(report)
+}
+
+/// Whether the files can be written, and their sizes. Where nothing is written, too: a plan that could not be carried out is
+/// none.
+fn check_files(
+    files: &[ShardPlan],
+    options: &WriteOptions,
+    report: &mut ConvertReport,
+) -> Result<(), ConvertError> {
     for (number, file) in files.iter().enumerate() {
-        let file_options = write_options.of_file(number);
-        // Where nothing is written, too: a plan that could not be carried out is none.
+        let file_options = options.of_file(number);
         check_target(&file.path, &file_options)?;
         let bytes = file.size(&file_options)?;
         report
@@ -187,12 +209,7 @@ fn convert_folder(
             .push((file.path.clone(), file.tensors.len(), bytes));
         report.bytes = report.bytes.saturating_add(bytes);
     }
-    report.dry_run = options.dry_run;
-    if !options.dry_run {
-        let writer = ShardWriter::create(files, &write_options)?;
-        write(options, &checkpoint, &plan, writer, progress)?;
-    }
-    Ok(report)
+    Ok(())
 }
 
 /// The metadata that a folder would be converted to; `pre_tokenizer` is the name to give, as on the command line.
@@ -247,6 +264,23 @@ pub(crate) fn without_tokenizer(config: &Config) -> Result<Metadata, ConvertErro
     Ok(tokenizer)
 }
 
+/// The adapters to merge, each tensor of which must be written.
+fn open_merge(
+    options: &ConvertOptions,
+    checkpoint: &Checkpoint,
+    output: Uniform,
+    tokenizer: &Metadata,
+    plan: &Plan,
+) -> Result<Merge, ConvertError> {
+    if options.merge.is_empty() {
+        return Ok(Merge::default());
+    }
+    let hparams = hyperparameters(&checkpoint.config, output, tokenizer)?;
+    let merge = Merge::open(&options.merge, &hparams)?;
+    merge.check(plan.names())?;
+    Ok(merge)
+}
+
 /// Refuses weights that do not fit the configuration before a vocabulary is filled up to the number of rows it states.
 fn check_rows(checkpoint: &Checkpoint, output: Uniform) -> Result<(), ConvertError> {
     if checkpoint.config.integer("vocab_size")?.is_some() {
@@ -294,7 +328,7 @@ fn check_vocabulary(metadata: &Metadata, path: &Path) -> Result<Tokenizer, Conve
 fn write(
     options: &ConvertOptions,
     checkpoint: &Checkpoint,
-    plan: &Plan,
+    (plan, merge): (&Plan, &Merge),
     mut writer: ShardWriter,
     progress: Progress<'_>,
 ) -> Result<(), ConvertError> {
@@ -303,7 +337,7 @@ fn write(
         bytes: plan_bytes(plan),
     });
     let pool = Pool::new(gristmill_kernels::n_threads(options.n_threads));
-    let mut stream = Stream::new(checkpoint, &pool);
+    let mut stream = Stream::new(checkpoint, merge, &pool);
     for (index, tensor) in plan.tensors.iter().enumerate() {
         let source = match tensor.origin {
             Origin::Checkpoint(index) => Some(index),

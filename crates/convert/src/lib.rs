@@ -25,7 +25,9 @@ mod summary;
 mod template;
 mod tokenizer;
 
-pub use adapter::{AdapterError, ConvertLoraOptions, ConvertLoraReport, convert_lora};
+pub use adapter::{
+    AdapterError, Change, ConvertLoraOptions, ConvertLoraReport, MergeSource, convert_lora,
+};
 pub use convert::{ConvertOptions, ConvertReport, convert};
 pub use error::{ConvertError, NoFolder};
 pub use export::{ExportOptions, ExportReport, export};

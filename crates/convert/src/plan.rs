@@ -151,6 +151,11 @@ impl Plan {
         Ok(quantize::fallback_notes(&sources, &plan))
     }
 
+    /// Names of the tensors to write.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.iter().map(|tensor| tensor.spec.name.as_str())
+    }
+
     /// Number of parameters.
     pub fn n_params(&self) -> u64 {
         let sizes = self.tensors.iter().map(|tensor| {

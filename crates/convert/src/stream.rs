@@ -1,6 +1,7 @@
 //! Tensors on their way from the checkpoint to the output: read, transform, cast, write, a slab of rows at a time.
 
 use crate::ConvertError;
+use crate::adapter::Merge;
 use crate::checkpoint::{Checkpoint, CheckpointTensor};
 use crate::plan::{Origin, Planned};
 use crate::progress::{Event, Progress};
@@ -19,6 +20,8 @@ const F16_OVERFLOW: f32 = 65520.0;
 /// Streams tensors, with buffers that it keeps from one to the next.
 pub(crate) struct Stream<'a> {
     checkpoint: &'a Checkpoint,
+    /// Adapters to merge.
+    merge: &'a Merge,
     pool: &'a Pool,
     /// From the type that conversion gives a tensor to the one of the recipe.
     recoder: RowEncoder<'a>,
@@ -35,10 +38,11 @@ pub(crate) struct Overflow {
 }
 
 impl<'a> Stream<'a> {
-    pub fn new(checkpoint: &'a Checkpoint, pool: &'a Pool) -> Self {
+    pub fn new(checkpoint: &'a Checkpoint, merge: &'a Merge, pool: &'a Pool) -> Self {
         let recoder = RowEncoder::new(pool, 4 * SLAB_ELEMENTS);
         Self {
             checkpoint,
+            merge,
             pool,
             recoder,
             raw: Vec::new(),
@@ -73,6 +77,7 @@ impl<'a> Stream<'a> {
             }
         };
         let source = &self.checkpoint.tensors[index];
+        let changes = self.merge.changes_of(&tensor.spec.name)?;
         let mut overflow = Overflow::default();
         let mut first = 0;
         while first < shape.n_rows {
@@ -81,6 +86,9 @@ impl<'a> Stream<'a> {
             self.decode(source.entry.dtype);
             if tensor.spec.transform == RowTransform::AddOne {
                 self.values.iter_mut().for_each(|value| *value += 1.0);
+            }
+            for change in &changes {
+                change.add_to(first, &mut self.values);
             }
             if tensor.float == F16 {
                 overflow.look(&self.values);
@@ -122,6 +130,7 @@ impl<'a> Stream<'a> {
             row_len: shape.encode_len,
             rows_per_matrix: shape.n_rows,
             importance: None,
+            changes: &[],
         };
         self.recoder
             .encode(&rows, &self.encoded, |_, bytes| write(bytes))
@@ -407,7 +416,8 @@ mod tests {
             is_transposed: true,
         };
         let pool = Pool::new(1);
-        let mut stream = Stream::new(&checkpoint, &pool);
+        let merge = Merge::default();
+        let mut stream = Stream::new(&checkpoint, &merge, &pool);
         let mut found = Vec::new();
         for (first, n_rows) in [(0, 3), (3, 3), (6, 2)] {
             let source = &checkpoint.tensors[0];

@@ -82,6 +82,28 @@ pub enum AdapterError {
         /// What the adapter says it is.
         name: Option<String>,
     },
+    /// A GGUF file of another kind.
+    #[error("{}: is {found}, not an adapter (LoRA)", .path.display())]
+    NoAdapter {
+        /// The file.
+        path: PathBuf,
+        /// What it is, with its article.
+        found: &'static str,
+    },
+    /// An adapter that counts only behind certain tokens.
+    #[error("{}: an activated adapter (aLoRA), which no weights can hold", .path.display())]
+    Activated {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// A change of a tensor that the model's file does not have.
+    #[error("{}: changes `{name}`, which the model does not have as a tensor of its own", .path.display())]
+    NoTarget {
+        /// The file or folder.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
     /// A recipe in place of a type.
     #[error("output type `{name}` is none of an adapter (known: auto, bf16, f16, f32, q8_0)")]
     OutputType {
@@ -114,6 +136,13 @@ impl AdapterError {
             }
             AdapterError::NoBase { .. } => {
                 "name the base model's folder (config.json is enough) or its GGUF file with --base"
+            }
+            AdapterError::NoAdapter { .. } => {
+                "name what `gristmill convert-lora` wrote, or the folder that PEFT wrote"
+            }
+            AdapterError::Activated { .. } => "merge only adapters that count in all of a text",
+            AdapterError::NoTarget { .. } => {
+                "use the adapter at run time (`gristmill run --lora`), where tied tensors change apart"
             }
             AdapterError::OutputType { .. } => {
                 "adapters are small and lose by quantization; f32 and f16 are usual"

@@ -3,9 +3,12 @@
 mod base;
 mod config;
 mod error;
+mod merge;
 mod peft;
 
 pub use error::AdapterError;
+pub(crate) use merge::Merge;
+pub use merge::{Change, MergeSource};
 
 use crate::ConvertError;
 use crate::authorship::{Authorship, Given, Size};

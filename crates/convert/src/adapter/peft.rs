@@ -127,7 +127,7 @@ impl PeftAdapter {
 }
 
 /// Rows become columns; each row has `row_len` elements.
-fn transposed(values: &[f32], row_len: usize) -> Vec<f32> {
+pub(super) fn transposed(values: &[f32], row_len: usize) -> Vec<f32> {
     let column = |column: usize| values.iter().skip(column).step_by(row_len.max(1)).copied();
     (0..row_len).flat_map(column).collect()
 }

@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use gristmill_model::Hyperparameters;
+
 use super::importance::under_new_names;
 use super::metadata::{FILE_TYPE_KEY, append};
 use super::pruning::Pruning;
 use super::sensitivity::Sensitivity;
 use super::target::{Budget, Choice};
 use super::*;
+use crate::adapter::Merge;
 use crate::recipe::{COPY, ModelFacts, plan, sort_tensors};
 
 /// The source, the plan, and what bends it.
@@ -22,6 +25,10 @@ pub(super) struct Job<'a> {
     /// The importance matrix under these names.
     pub importance: Option<Cow<'a, Importance>>,
     pub plan: Plan,
+    /// Adapters to merge.
+    pub merge: Merge,
+    /// Names of the tensors that they change.
+    merged: BTreeSet<String>,
     /// Of the output.
     pub metadata: Metadata,
     recipe: Option<&'static Recipe>,
@@ -68,9 +75,12 @@ impl<'a> Job<'a> {
         if let Some(pruning) = &pruning {
             pruning.describe(&mut metadata);
         }
+        let merge = open_merge(options, model)?;
         let mut job = Job {
             options,
             model,
+            merged: merge.names().into_iter().map(str::to_owned).collect(),
+            merge,
             views: named.into_iter().map(|(view, _)| view).collect(),
             sources,
             importance,
@@ -83,6 +93,12 @@ impl<'a> Job<'a> {
             None => job.plan = job.plan_of(options.recipe, &facts, &options.plan)?,
         }
         Ok(job)
+    }
+
+    /// Whether an adapter changes a tensor.
+    pub fn merges(&self, index: usize) -> bool {
+        let view = self.views.get(index);
+        view.is_some_and(|view| self.merged.contains(&view.info.name))
     }
 
     /// The name of the recipe that the output is of.
@@ -227,6 +243,7 @@ impl<'a> Job<'a> {
         let importance = self.options.importance.iter();
         inputs.extend(importance.flat_map(Importance::files).cloned());
         inputs.extend(self.options.inputs.iter().cloned());
+        inputs.extend(self.merge.inputs());
         WriteOptions {
             force: self.options.force,
             inputs,
@@ -298,6 +315,7 @@ impl<'a> Job<'a> {
             let source = gristmill_quant::QuantError::Overflow { ty, n };
             usize::try_from(n).map_err(|_| in_tensor(&tensor.name, source))
         };
+        let changes = self.merge.changes_of(&view.info.name)?;
         let rows = Rows {
             tensor: &tensor.name,
             from: tensor.ty,
@@ -306,6 +324,7 @@ impl<'a> Job<'a> {
             row_len: dim(0)?,
             rows_per_matrix: dim(1)?,
             importance: weights.as_deref(),
+            changes: &changes,
         };
         let mut done = 0;
         encoder.encode(&rows, view.data, |source, bytes| {
@@ -328,6 +347,14 @@ impl<'a> Job<'a> {
             region.release(offset + range.start..offset + range.end);
         }
     }
+}
+
+fn open_merge(options: &QuantizeOptions, model: &Model) -> Result<Merge> {
+    if options.merge.is_empty() {
+        return Ok(Merge::default());
+    }
+    let hparams = Hyperparameters::from_metadata(model.metadata())?;
+    Merge::open(&options.merge, &hparams)
 }
 
 /// The metadata of the output, but for what pruning changes.

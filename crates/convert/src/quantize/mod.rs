@@ -29,6 +29,7 @@ use gristmill_gguf::{
 };
 use gristmill_kernels::Pool;
 
+use crate::adapter::MergeSource;
 use crate::error::{ConvertError, Result};
 use crate::progress::{Event, Progress};
 use crate::recipe::{Plan, PlanOptions, PlannedTensor, Recipe, SourceTensor};
@@ -63,6 +64,8 @@ pub struct QuantizeOptions {
     pub plan: PlanOptions,
     /// How much columns matter.
     pub importance: Option<Importance>,
+    /// Adapters to merge into the weights.
+    pub merge: Vec<MergeSource>,
     /// Accept a source that is quantized already.
     pub allow_requantize: bool,
     /// Refuse a model with rows that do not fit the recipe.
@@ -107,6 +110,7 @@ impl QuantizeOptions {
             target: None,
             plan: PlanOptions::default(),
             importance: None,
+            merge: Vec::new(),
             allow_requantize: false,
             forbid_fallback: false,
             metadata: Vec::new(),
@@ -174,7 +178,9 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
     let changed = sources
         .iter()
         .zip(&plan.tensors)
-        .filter(|(tensor, planned)| tensor.ty != planned.ty);
+        .enumerate()
+        .filter(|(index, (tensor, planned))| tensor.ty != planned.ty || job.merges(*index))
+        .map(|(_, pair)| pair);
     let quantized = changed
         .map(|(tensor, _)| tensor)
         .find(|tensor| tensor.ty.is_quantized());
@@ -199,6 +205,7 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
             tensor.name, tensor.ty
         ));
     }
+    check_merge(job, report)?;
     report.warnings.extend(doubts::incomplete(job));
     report.warnings.extend(doubts::without_effect(job));
     report.warnings.extend(doubts::untrue_entries(job));
@@ -231,6 +238,27 @@ fn check(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
         return Err(ConvertError::FallbackForbidden { tensors });
     }
     Ok(())
+}
+
+/// Whether the adapters' tensors are all there and can be written anew.
+fn check_merge(job: &Job<'_>, report: &mut QuantizeReport) -> Result<()> {
+    let names = || job.views.iter().map(|view| view.info.name.as_str());
+    job.merge.check(names())?;
+    report.warnings.extend(job.merge.warning(names()));
+    let tensors = job.sources.iter().zip(&job.plan.tensors).enumerate();
+    let mut kept = tensors
+        .filter(|(index, (tensor, planned))| tensor.ty == planned.ty && job.merges(*index))
+        .map(|(_, pair)| pair);
+    let unwritable = kept.find(|(_, planned)| {
+        !planned.ty.can_encode() || planned.ty.needs_importance() && job.importance.is_none()
+    });
+    match unwritable {
+        Some((tensor, planned)) => Err(ConvertError::NoEncoder {
+            tensor: tensor.name.clone(),
+            ty: planned.ty,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Whether every planned type can be written, and has the importance data that it needs.
@@ -338,7 +366,7 @@ fn write(
             progress(Event::Written { bytes });
             continue;
         }
-        if tensor.ty == ty {
+        if tensor.ty == ty && !job.merges(index) {
             job.copy(index, &mut encoder, sink, progress)?;
         } else {
             job.encode(index, &mut encoder, sink, progress)?;

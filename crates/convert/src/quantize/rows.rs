@@ -6,6 +6,7 @@ use gristmill_kernels::{KernelError, Pool, decode_row, encode_rows, for_each_chu
 use gristmill_quant::{QuantError, TensorType};
 
 use super::Quality;
+use crate::adapter::Change;
 use crate::error::{ConvertError, Result};
 
 /// Elements that one thread takes at a time, about.
@@ -38,6 +39,8 @@ pub struct Rows<'a> {
     pub rows_per_matrix: usize,
     /// `row_len` weights for each stacked matrix, where columns matter unequally.
     pub importance: Option<&'a [f32]>,
+    /// What is added to their values first.
+    pub changes: &'a [Change],
 }
 
 impl<'a> RowEncoder<'a> {
@@ -234,6 +237,9 @@ fn encode_chunk(
     valid(rows.from, data)?;
     let mut values = vec![0.0; n_rows * row_len];
     decode_row(rows.from, data, &mut values).map_err(kernel)?;
+    for change in rows.changes {
+        change.add_to(first_row, &mut values);
+    }
     match rows.importance {
         None => encode_rows(rows.to, &values, row_len, None, out).map_err(kernel)?,
         Some(_) => {
