@@ -27,7 +27,7 @@ use std::os::windows::fs::symlink_file as symlink;
 impl Run for Links {
     const NAME: &'static str = "links";
     const ABOUT: &'static str =
-        "Make links by the reference's names (llama-quantize, …), so that scripts run unchanged";
+        "Make links by the reference's names (llama-quantize, …): scripts run unchanged";
     const EXAMPLES: &'static str = "gristmill links ~/bin\ngristmill links --force /opt/llama/bin";
 
     fn more_help() -> String {
