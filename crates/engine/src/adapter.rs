@@ -325,9 +325,6 @@ impl Adapters {
 /// Equal where the results are: the same adapters with the same scales in the same order.
 impl PartialEq for Adapters {
     fn eq(&self, other: &Self) -> bool {
-        let same = |(one, other): (&(Arc<Adapter>, f32), &(Arc<Adapter>, f32))| {
-            Arc::ptr_eq(&one.0, &other.0) && one.1.to_bits() == other.1.to_bits()
-        };
         let control = match (&self.control, &other.control) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (None, None) => true,
@@ -335,6 +332,8 @@ impl PartialEq for Adapters {
         };
         control
             && self.loras.len() == other.loras.len()
-            && self.loras.iter().zip(&other.loras).all(same)
+            && self.loras.iter().zip(&other.loras).all(|(one, other)| {
+                Arc::ptr_eq(&one.0, &other.0) && one.1.to_bits() == other.1.to_bits()
+            })
     }
 }
