@@ -247,21 +247,21 @@ impl Context {
         batch: &[BatchToken],
         groups: &[Vec<usize>],
     ) -> Result<usize, EngineError> {
-        let n_vocab = self.model.n_vocab();
+        let width = self.row_width();
         let mut row_of = Vec::with_capacity(batch.len());
         let mut n_outputs = 0;
         for token in batch {
             row_of.push(n_outputs);
             n_outputs += usize::from(token.output);
         }
-        let mut rows = vec![0.0; n_outputs * n_vocab];
+        let mut rows = vec![0.0; n_outputs * width];
         for group in groups {
             let part: Vec<BatchToken> = group.iter().map(|&index| batch[index]).collect();
             self.decode(&part)?;
             let outputs = group.iter().filter(|&&index| batch[index].output);
             for (row, &index) in outputs.enumerate() {
-                let start = row_of[index] * n_vocab;
-                rows[start..start + n_vocab].copy_from_slice(self.logits(row));
+                let start = row_of[index] * width;
+                rows[start..start + width].copy_from_slice(self.row(row));
             }
         }
         self.rows = rows;
