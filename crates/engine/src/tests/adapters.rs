@@ -55,8 +55,10 @@ fn adapted(model: &Arc<Model>, ids: &[u32], adapters: &Adapters) -> Vec<f32> {
     rows
 }
 
-/// The golden adapter in both of its types, and the model it is for.
-fn golden_adapters() -> Option<(Arc<Model>, [Arc<Adapter>; 2], Vec<u32>)> {
+/// A model, the adapter for it in both of its types, and ids to feed.
+type Golden = (Arc<Model>, [Arc<Adapter>; 2], Vec<u32>);
+
+fn golden_adapters() -> Option<Golden> {
     let folder = golden("convert/llama-lora")?;
     let model = load(&folder.join("../llama/llama-f32.gguf"));
     let adapters = ["f32", "f16"]
