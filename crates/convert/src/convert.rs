@@ -228,7 +228,7 @@ pub(crate) fn folder_metadata(
     let given = Given {
         name: None,
         overrides: None,
-        n_params: plan.n_params(),
+        size: plan.n_params().into(),
     };
     let authorship = Authorship::load(folder, &checkpoint.stated, &given, &mut Vec::new())?;
     metadata(&checkpoint, output, &authorship, &tokenizer)
