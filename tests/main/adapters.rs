@@ -592,3 +592,27 @@ fn merged_weights_are_sums() {
     hint: name what `gristmill convert-lora` wrote, or the folder that PEFT wrote
     ");
 }
+
+/// Case B99, on the disk: what was computed with adapters is no past of a run with others.
+#[test]
+fn b99_a_saved_session_is_tied_to_its_adapters() {
+    let place = with_adapters();
+    let run = |flags: &str| {
+        let line = "gristmill run a.gguf -no-cnv -p hello-hello -n 2 --temp 0 --prompt-cache s.bin";
+        place.run(&format!("{line}{flags}"))
+    };
+    assert!(run(" --lora lora.gguf").contains("s.bin is new"));
+    assert!(run(" --lora lora.gguf").contains("tokens from s.bin"));
+    for other in [
+        "",
+        " --lora-scaled lora.gguf:0.5",
+        " --lora lora.gguf,lora.gguf",
+        " --lora lora.gguf --control-vector control.gguf",
+    ] {
+        let shown = run(other);
+        assert!(
+            shown.starts_with("exit: 1") && shown.contains("or with other adapters"),
+            "{other}\n{shown}"
+        );
+    }
+}

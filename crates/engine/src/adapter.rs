@@ -8,6 +8,7 @@ use gristmill_model::{AdapterPair, check_adapter};
 
 use crate::error::EngineError;
 use crate::model::{Model, usable};
+use crate::saved::fingerprint;
 
 /// A loaded low-rank adapter (LoRA). Its matrices stay in the mapped file.
 pub struct Adapter {
@@ -142,6 +143,8 @@ pub struct ControlVector {
     buffer: BufferId,
     /// By number of the layer.
     directions: Vec<Option<Tensor>>,
+    /// Their values, by the same number.
+    values: Vec<(usize, Vec<u8>)>,
 }
 
 impl std::fmt::Debug for ControlVector {
@@ -182,6 +185,7 @@ impl ControlVector {
             buffer: backend.allocate(n_layers * n_embd * 4)?,
             backend,
             directions: vec![None; n_layers],
+            values: Vec::new(),
         };
         let wanted = |layer: usize| layer >= first && layer <= last;
         for (layer, sum) in sums.iter().enumerate() {
@@ -191,6 +195,7 @@ impl ControlVector {
             let offset = layer * n_embd * 4;
             let bytes: Vec<u8> = sum.iter().flat_map(|value| value.to_le_bytes()).collect();
             vector.backend.write(vector.buffer, offset, &bytes)?;
+            vector.values.push((layer, bytes));
             vector.directions[layer] = Some(Tensor {
                 device: 0,
                 buffer: vector.buffer,
@@ -285,6 +290,19 @@ impl Adapters {
     /// Whether the model is computed as it is.
     pub fn is_empty(&self) -> bool {
         self.loras.is_empty() && self.control.is_none()
+    }
+
+    /// Gives the bytes that tell these adapters and scales from others.
+    pub(crate) fn identify(&self, update: &mut dyn FnMut(&[u8])) {
+        for (lora, scale) in &self.loras {
+            update(&fingerprint(&lora.file));
+            update(&scale.to_le_bytes());
+        }
+        let directions = self.control.iter().flat_map(|control| &control.values);
+        for (layer, values) in directions {
+            update(&layer.to_le_bytes());
+            update(values);
+        }
     }
 
     /// Whether all adapters were loaded for this model.

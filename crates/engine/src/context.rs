@@ -206,6 +206,11 @@ impl Context {
         Ok(is_new)
     }
 
+    /// The adapters of a sequence, where it has any.
+    pub fn adapters(&self, sequence: SequenceId) -> Option<&Adapters> {
+        self.adapters.of(sequence).map(|set| &set.adapters)
+    }
+
     /// Makes a sequence a copy of another, adapters included.
     ///
     /// Errors: as [`Past::fork`].

@@ -6,12 +6,13 @@
 //!   bytes    u32       32 B    32 B      u32     u32     u64         u64        u32 each, bytes, 32 B
 //! ```
 //!
-//! Numbers are little-endian. `model` is a hash of the file's header and of samples of every tensor, `layout` one of pages, windows
+//! Numbers are little-endian. `model` is a hash of the file's header and of samples of every tensor, and of its adapters, `layout` one of pages, windows
 //! and rotations, `k` and `v` are the numbers of the cache types. The lengths are compared with what the context can hold before
 //! anything is reserved.
 
 use std::io::{self, Read, Write};
 
+use gristmill_gguf as gguf;
 use gristmill_quant::TensorType;
 use sha2::{Digest, Sha256};
 
@@ -65,7 +66,7 @@ pub enum SavedSessionError {
         what: &'static str,
     },
     /// It belongs to another model.
-    #[error("the saved session was made with another model")]
+    #[error("the saved session was made with another model, or with other adapters")]
     OtherModel,
     /// It belongs to a cache of other types.
     #[error("the saved session has a cache of {saved}, but this one is of {here}")]
@@ -232,8 +233,16 @@ impl Session {
                 layout.update(frequency.to_le_bytes());
             }
         }
+        let mut model = context.model().fingerprint();
+        if let Some(adapters) = context.adapters(self.sequence()) {
+            // What was computed with adapters is nothing to those who have others.
+            let mut hasher = Sha256::new();
+            hasher.update(model);
+            adapters.identify(&mut |bytes| hasher.update(bytes));
+            model = hasher.finalize().into();
+        }
         Ok(Ties {
-            model: context.model().fingerprint(),
+            model,
             layout: layout.finalize().into(),
             types: [types.k, types.v],
         })
@@ -244,24 +253,28 @@ impl Model {
     /// A hash that tells this model from others: of the headers of its files, and of the beginning, the middle and the end of each
     /// tensor. So it takes no longer for a large model than for a small one.
     pub fn fingerprint(&self) -> [u8; 32] {
-        let file = self.file();
-        let mut hasher = Sha256::new();
-        for (index, shard) in file.shards().iter().enumerate() {
-            if let Some(region) = file.region(index) {
-                let bytes: &[u8] = (*region).as_ref();
-                let end = usize::try_from(shard.data_offset()).unwrap_or(usize::MAX);
-                hasher.update(&bytes[..end.min(bytes.len())]);
-            }
-        }
-        for view in file.views() {
-            let len = view.data.len();
-            let last = len.saturating_sub(SAMPLE_BYTES);
-            for start in [0, last / 2, last] {
-                hasher.update(&view.data[start..len.min(start + SAMPLE_BYTES)]);
-            }
-        }
-        hasher.finalize().into()
+        fingerprint(self.file())
     }
+}
+
+/// The hash that tells a file from others.
+pub(crate) fn fingerprint(file: &gguf::Model) -> Hash {
+    let mut hasher = Sha256::new();
+    for (index, shard) in file.shards().iter().enumerate() {
+        if let Some(region) = file.region(index) {
+            let bytes: &[u8] = (*region).as_ref();
+            let end = usize::try_from(shard.data_offset()).unwrap_or(usize::MAX);
+            hasher.update(&bytes[..end.min(bytes.len())]);
+        }
+    }
+    for view in file.views() {
+        let len = view.data.len();
+        let last = len.saturating_sub(SAMPLE_BYTES);
+        for start in [0, last / 2, last] {
+            hasher.update(&view.data[start..len.min(start + SAMPLE_BYTES)]);
+        }
+    }
+    hasher.finalize().into()
 }
 
 /// Reads and hashes.

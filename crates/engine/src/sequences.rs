@@ -11,7 +11,8 @@ use crate::context::BatchToken;
 
 /// Adapters with the changes that they make. Sequences with equal adapters share one, so that a pointer tells sets apart.
 pub(crate) struct AdapterSet {
-    adapters: Adapters,
+    /// The adapters.
+    pub adapters: Adapters,
     /// What they change of the graph.
     pub changes: Arc<Changes>,
 }
