@@ -431,9 +431,7 @@ impl EngineError {
             EngineError::SavedSession(error) => error.hint(),
             EngineError::PromptTooLong { n_ctx_max, .. }
             | EngineError::TextTooLong { n_ctx_max, .. }
-            | EngineError::ContextFull { n_ctx_max, .. } => {
-                Some(self.room_hint(*n_ctx_max))
-            }
+            | EngineError::ContextFull { n_ctx_max, .. } => Some(self.room_hint(*n_ctx_max)),
             EngineError::BeyondTraining {
                 n_context_train, ..
             } => Some(format!(

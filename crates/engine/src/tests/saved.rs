@@ -74,7 +74,7 @@ fn a_session_of_something_else_is_refused_by_name() {
     let here = |name, options| refused(&mut session(name, &options).unwrap().0, &bytes);
     assert_eq!(
         here("qwen3", usual),
-        "the saved session was made with another model"
+        "the saved session was made with another model, or with other adapters"
     );
     assert_eq!(
         here("llama", options(CacheTypes::F32, 128, 16)),
