@@ -19,20 +19,26 @@ pub fn count(range: RangeInclusive<usize>) -> impl Fn(&str) -> Result<usize, Str
     within(range)
 }
 
+/// A number within a range.
+pub fn real(range: RangeInclusive<f32>) -> impl Fn(&str) -> Result<f32, String> + Clone {
+    of_kind("number", range)
+}
+
 fn within<N: FromStr + PartialOrd + Display + Clone>(
+    range: RangeInclusive<N>,
+) -> impl Fn(&str) -> Result<N, String> + Clone {
+    of_kind("whole number", range)
+}
+
+fn of_kind<N: FromStr + PartialOrd + Display + Clone>(
+    kind: &'static str,
     range: RangeInclusive<N>,
 ) -> impl Fn(&str) -> Result<N, String> + Clone {
     move |text| {
         let number: Option<N> = text.trim().parse().ok();
-        number
-            .filter(|number| range.contains(number))
-            .ok_or_else(|| {
-                format!(
-                    "it must be a whole number from {} to {}",
-                    range.start(),
-                    range.end()
-                )
-            })
+        let number = number.filter(|number| range.contains(number));
+        let (start, end) = (range.start(), range.end());
+        number.ok_or_else(|| format!("it must be a {kind} from {start} to {end}"))
     }
 }
 
@@ -78,6 +84,12 @@ mod tests {
             assert_eq!(message, "it must be a whole number from -1 to 9", "{text}");
         }
         assert!(count(1..=2)("-1").is_err() && count(1..=2)("2") == Ok(2));
+        let share = real(-1.0..=2.5);
+        assert_eq!((share("-1"), share("0.25")), (Ok(-1.0), Ok(0.25)));
+        for text in ["-1.5", "2.6", "nan", "inf", "x"] {
+            let message = share(text).expect_err("it is outside");
+            assert_eq!(message, "it must be a number from -1 to 2.5", "{text}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(super) mod input;
 mod output;
 mod placing;
 mod prompt_cache;
+mod rope;
 mod sampling;
 mod show;
 mod template;
@@ -53,6 +54,8 @@ pub struct Run {
     #[command(flatten)]
     prompt_cache: prompt_cache::PromptCacheFlags,
     #[command(flatten)]
+    rope: rope::RopeFlags,
+    #[command(flatten)]
     output: output::OutputFlags,
     #[command(flatten)]
     adapters: AdapterFlags,
@@ -95,6 +98,7 @@ impl Command for Run {
         let prompt = self.prompt.read(escape)?;
         let said = self.said(escape)?;
         let mut options = self.load.options();
+        options.rope = self.rope.overrides();
         let quiet = self.output.quiet();
         if !quiet {
             self.note();

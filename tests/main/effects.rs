@@ -375,3 +375,52 @@ fn an_arithmetic_that_lacks_a_type_says_so() {
     For more information, try '--help'.
     ");
 }
+
+/// Each flag about rotation changes the answer, or does what another does; a text of some length makes it visible.
+#[test]
+fn run_rotates_as_it_is_asked_to() {
+    let place = with_model();
+    let prompt = "To be, or not to be, that is the question. Whether it is nobler in the mind to suffer the slings of fortune";
+    let answer = |flags: &str| {
+        let mut words = vec!["-no-cnv", "-n", "24", "-p", prompt];
+        words.extend(flags.split_whitespace());
+        answers(&place, &words, "")[0]["text"].to_string()
+    };
+    let plain = answer("");
+    let linear = answer("--rope-scale 8");
+    let yarn = "--rope-scaling yarn --rope-scale 8 --yarn-orig-ctx 64";
+    let yarned = answer(yarn);
+    for same in [
+        "--rope-scale 0 --rope-freq-base 0 --yarn-orig-ctx 0 --yarn-ext-factor -1",
+        "--yarn-attn-factor -1 --yarn-beta-slow -1 --yarn-beta-fast -1",
+        "--rope-scaling none --rope-scale 8",
+    ] {
+        assert_eq!(answer(same), plain, "{same}");
+    }
+    for same in [
+        "--rope-freq-scale 0.125",
+        "--rope-freq-scale 0.5 --rope-scale 8",
+        "--rope-scaling linear --rope-scale 8",
+        "--rope-scaling yarn --rope-scale 8 --yarn-ext-factor 0",
+    ] {
+        assert_eq!(answer(same), linear, "{same}");
+    }
+    for (other, than) in [
+        ("--rope-scale 8".to_owned(), &plain),
+        ("--rope-freq-base 20".to_owned(), &plain),
+        (yarn.to_owned(), &linear),
+        (format!("{yarn} --yarn-orig-ctx 4096"), &yarned),
+        (format!("{yarn} --yarn-attn-factor 3"), &yarned),
+        (
+            format!("{yarn} --yarn-beta-fast 4 --yarn-beta-slow 3"),
+            &yarned,
+        ),
+    ] {
+        assert_ne!(answer(&other), *than, "{other}");
+    }
+    let refused = place.run("gristmill run -m a.gguf --rope-scale -1");
+    assert!(
+        refused.contains("it must be a number from 0 to 1000000"),
+        "{refused}"
+    );
+}

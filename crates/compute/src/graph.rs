@@ -1,7 +1,8 @@
 //! The graph and its builder. Shapes are checked as the graph is built.
 
 use crate::op::{
-    AddRow, Attend, Embed, Glu, LayerNorm, MatMul, MulRow, RmsNorm, Rotate, RowIndex, StoreKv,
+    AddRow, Attend, Embed, ExpertMatMul, Glu, LayerNorm, MatMul, MulRow, RmsNorm, Rotate, Route,
+    RowIndex, StoreKv,
 };
 use crate::{Activation, Attention, Changes, ComputeError, KvLayer, Op, Rope, Shape, Tensor};
 use std::sync::Arc;
@@ -147,6 +148,28 @@ impl GraphBuilder {
 
     pub(crate) fn plain_product(&mut self, weight: &Tensor, x: Value) -> Value {
         self.push(Op::MatMul(MatMul { weight: *weight }), &[x])
+    }
+
+    /// Each token's experts and their weights, by the router's logits `[n_experts, n_tokens]`.
+    pub fn route(&mut self, logits: Value, route: &Route) -> Value {
+        self.push(Op::Route(route.clone()), &[logits])
+    }
+
+    /// `weight` `[n_in, n_out, n_experts]` of each token's experts times `x` `[n_in, n_tokens]`, or `[n_in, n_used, n_tokens]`
+    /// with a column for each expert: `[n_out, n_used, n_tokens]`.
+    pub fn expert_matmul(&mut self, weight: &Tensor, x: Value, routes: Value) -> Value {
+        let weight = *weight;
+        self.push(Op::ExpertMatMul(ExpertMatMul { weight }), &[x, routes])
+    }
+
+    /// Sum of `x` `[n, n_used, n_tokens]` over each token's experts, by their weights: `[n, n_tokens]`.
+    pub fn combine(&mut self, x: Value, routes: Value) -> Value {
+        self.push(Op::Combine, &[x, routes])
+    }
+
+    /// `x / (1 + exp(-gate))`, for a gate `[1, n_tokens]` and `x` `[n, n_tokens]`.
+    pub fn gate_rows(&mut self, x: Value, gate: Value) -> Value {
+        self.push(Op::GateRows, &[x, gate])
     }
 
     /// `x + row`, for a row `[n]` (F32) and `x` `[n, ..]`.

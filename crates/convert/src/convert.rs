@@ -151,7 +151,7 @@ fn convert_folder(
     let given = Given {
         name: options.name.as_deref(),
         overrides: options.overrides.as_deref(),
-        size: plan.n_params().into(),
+        size: plan.size(),
     };
     let authorship = Authorship::load(&options.folder, &checkpoint.stated, &given, &mut warnings)?;
     let label = options.output_type.label(output);
@@ -228,7 +228,7 @@ pub(crate) fn folder_metadata(
     let given = Given {
         name: None,
         overrides: None,
-        size: plan.n_params().into(),
+        size: plan.size(),
     };
     let authorship = Authorship::load(folder, &checkpoint.stated, &given, &mut Vec::new())?;
     metadata(&checkpoint, output, &authorship, &tokenizer)
@@ -339,10 +339,7 @@ fn write(
     let pool = Pool::new(gristmill_kernels::n_threads(options.n_threads));
     let mut stream = Stream::new(checkpoint, merge, &pool);
     for (index, tensor) in plan.tensors.iter().enumerate() {
-        let source = match tensor.origin {
-            Origin::Checkpoint(index) => Some(index),
-            Origin::Computed(_) => None,
-        };
+        let source = tensor.origin.first_tensor();
         let from = match source.and_then(|index| checkpoint.tensors.get(index)) {
             Some(tensor) => tensor.entry.dtype.to_string(),
             None => "computed".to_owned(),
@@ -426,7 +423,7 @@ fn drop_tied_output(
             .find(|tensor| tensor.spec.slot == slot)?;
         match tensor.origin {
             Origin::Checkpoint(index) => checkpoint.tensors.get(index),
-            Origin::Computed(_) => None,
+            Origin::Experts(_) | Origin::Computed(_) => None,
         }
     };
     let pair = source(gristmill_model::Slot::Output).zip(source(gristmill_model::Slot::TokenEmbd));

@@ -11,6 +11,7 @@ mod checkpoint;
 mod convert;
 mod error;
 mod export;
+mod expert_plan;
 mod naming;
 mod output;
 mod plan;

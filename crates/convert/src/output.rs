@@ -113,13 +113,14 @@ impl Uniform {
         RECIPES.iter().find(named).map_or(0, |recipe| recipe.id)
     }
 
-    /// The type of a tensor: vectors, norms, biases, positions and token types are small and sensitive, and stay F32; rows that are no whole number
+    /// The type of a tensor: vectors, norms, biases, routers, positions and token types are small and sensitive, and stay F32; rows that are no whole number
     /// of blocks become F16.
     pub(crate) fn type_of(self, name: &str, dims: &[u64]) -> TensorType {
         let is_small = dims.len() <= 1
             || name.ends_with("_norm.weight")
             || name == Slot::PositionEmbd.name()
             || name == Slot::TokenTypes.name()
+            || name.ends_with(Slot::FfnGateInp.name())
             || ![".weight", ".lora_a", ".lora_b"]
                 .iter()
                 .any(|ending| name.ends_with(ending));

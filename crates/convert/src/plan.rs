@@ -1,7 +1,9 @@
 //! The plan of a conversion: every tensor of the output, before a byte of weights is read.
 
 use crate::ConvertError;
+use crate::authorship::Size;
 use crate::checkpoint::{Checkpoint, CheckpointTensor};
+use crate::expert_plan::ExpertPlan;
 use crate::output::Uniform;
 use crate::quantize;
 use crate::recipe::{self, ModelFacts, PlanOptions, Recipe, SourceTensor, sort_tensors};
@@ -30,8 +32,30 @@ pub(crate) struct Planned {
 pub(crate) enum Origin {
     /// The checkpoint's tensor of this index.
     Checkpoint(usize),
+    /// Rows of the checkpoint's tensors, of each expert as many.
+    Experts(Vec<Piece>),
     /// Computed from the configuration.
     Computed(Vec<f32>),
+}
+
+/// Rows of a tensor of the checkpoint, from one on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Index of the tensor.
+    pub tensor: usize,
+    /// The first of the rows.
+    pub first_row: usize,
+}
+
+impl Origin {
+    /// Index of the first of the checkpoint's tensors that it is read from.
+    pub fn first_tensor(&self) -> Option<usize> {
+        match self {
+            Origin::Checkpoint(index) => Some(*index),
+            Origin::Experts(pieces) => pieces.first().map(|piece| piece.tensor),
+            Origin::Computed(_) => None,
+        }
+    }
 }
 
 /// All tensors to write, in order: computed ones, then the checkpoint's in its order.
@@ -58,6 +82,7 @@ impl Plan {
     ) -> Result<Self, ConvertError> {
         let mut plan = Self::default();
         let mut wanted = HashMap::new();
+        let mut experts = ExpertPlan::default();
         let mut beyond = Vec::new();
         for spec in tensor_specs(hparams) {
             match &spec.source {
@@ -69,6 +94,7 @@ impl Plan {
                 SpecSource::Checkpoint(name) => {
                     wanted.insert(name.clone(), spec);
                 }
+                SpecSource::Experts(_) => experts.want(spec),
             }
         }
         for (index, tensor) in checkpoint.tensors.iter().enumerate() {
@@ -78,6 +104,15 @@ impl Plan {
                 plan.left_out.push(name.clone());
                 continue;
             };
+            if let Some(complete) = experts
+                .take(&known, index, tensor)
+                .map_err(|error| error.of(checkpoint.file_of(Some(index))))?
+            {
+                for (spec, pieces) in complete {
+                    plan.push(spec, Origin::Experts(pieces), output);
+                }
+                continue;
+            }
             match wanted.remove(&known) {
                 Some(spec) => {
                     check(tensor, &spec)
@@ -96,17 +131,8 @@ impl Plan {
         }
         let extra = check_layers(&checkpoint.config, hparams, &beyond)?;
         plan.left_out.extend(extra.cloned());
-        // The first by name, so that the message does not depend on a hash.
-        let missing = wanted
-            .into_iter()
-            .filter(|(_, spec)| spec.required)
-            .min_by(|a, b| a.0.cmp(&b.0));
-        match missing {
-            Some((source_name, spec)) => Err(ConvertError::MissingTensor {
-                source_name,
-                name: spec.name,
-                expected: spec.dims,
-            }),
+        match experts.missing().or_else(|| first_missing(wanted)) {
+            Some(error) => Err(error),
             None => Ok(plan),
         }
     }
@@ -168,6 +194,34 @@ impl Plan {
         sizes.fold(0, u64::saturating_add)
     }
 
+    /// The size that a name tells.
+    pub fn size(&self) -> Size {
+        Size {
+            experts: self.experts(),
+            ..Size::from(self.n_params())
+        }
+    }
+
+    /// The number of experts, where there are any, and the parameters of the model with one of them.
+    fn experts(&self) -> Option<(u64, u64)> {
+        let mut n_params = self.n_params();
+        let mut counts = Vec::new();
+        for tensor in &self.tensors {
+            if let (true, [rest @ .., n_experts]) = (
+                tensor.spec.name.contains("_exps."),
+                tensor.spec.dims.as_slice(),
+            ) {
+                let one = rest
+                    .iter()
+                    .fold(1u64, |n, &extent| n.saturating_mul(extent));
+                n_params = n_params.saturating_sub(one.saturating_mul(n_experts.saturating_sub(1)));
+                counts.push(*n_experts);
+            }
+        }
+        let sum: u64 = counts.iter().sum();
+        Some((sum.checked_div(counts.len() as u64)?, n_params))
+    }
+
     /// The plan as the writer takes it.
     pub fn layout(&self) -> Vec<TensorPlan> {
         let plan = |tensor: &Planned| TensorPlan {
@@ -177,6 +231,17 @@ impl Plan {
         };
         self.tensors.iter().map(plan).collect()
     }
+}
+
+/// The error for a required tensor that was not there: the first by name, so that it does not depend on a hash.
+fn first_missing(wanted: HashMap<String, TensorSpec>) -> Option<ConvertError> {
+    let missing = wanted.into_iter().filter(|(_, spec)| spec.required);
+    let (source_name, spec) = missing.min_by(|a, b| a.0.cmp(&b.0))?;
+    Some(ConvertError::MissingTensor {
+        source_name,
+        name: spec.name,
+        expected: spec.dims,
+    })
 }
 
 /// Refuses tensors of layers that the configuration does not count, but for those behind the last that only predict

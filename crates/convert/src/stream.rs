@@ -3,7 +3,7 @@
 use crate::ConvertError;
 use crate::adapter::Merge;
 use crate::checkpoint::{Checkpoint, CheckpointTensor};
-use crate::plan::{Origin, Planned};
+use crate::plan::{Origin, Piece, Planned};
 use crate::progress::{Event, Progress};
 use crate::quantize::{self, CHUNK_ELEMENTS, RowEncoder};
 use gristmill_gguf::ShardWriter;
@@ -69,35 +69,43 @@ impl<'a> Stream<'a> {
             });
             Ok(())
         };
-        let index = match &tensor.origin {
-            Origin::Checkpoint(index) => *index,
+        let whole = |index: usize| Piece {
+            tensor: index,
+            first_row: 0,
+        };
+        let pieces = match &tensor.origin {
+            Origin::Checkpoint(index) => &[whole(*index)][..],
+            Origin::Experts(pieces) => pieces,
             Origin::Computed(values) => {
                 self.values.clone_from(values);
                 return self.emit(tensor, &shape, 0, &mut write);
             }
         };
-        let source = &self.checkpoint.tensors[index];
         let changes = self.merge.changes_of(&tensor.spec.name)?;
         let mut overflow = Overflow::default();
-        let mut first = 0;
-        while first < shape.n_rows {
-            let n_rows = shape.slab_rows.min(shape.n_rows - first);
-            self.read(source, &shape, first, n_rows)?;
-            self.decode(source.entry.dtype);
-            if tensor.spec.transform == RowTransform::AddOne {
-                self.values.iter_mut().for_each(|value| *value += 1.0);
+        let rows_per_piece = shape.n_rows / pieces.len().max(1);
+        for (number, piece) in pieces.iter().enumerate() {
+            let source = &self.checkpoint.tensors[piece.tensor];
+            let mut first = 0;
+            while first < rows_per_piece {
+                let n_rows = shape.slab_rows.min(rows_per_piece - first);
+                self.read(source, &shape, piece.first_row + first, n_rows)?;
+                self.decode(source.entry.dtype);
+                if tensor.spec.transform == RowTransform::AddOne {
+                    self.values.iter_mut().for_each(|value| *value += 1.0);
+                }
+                for change in &changes {
+                    change.add_to(number * rows_per_piece + first, &mut self.values);
+                }
+                if tensor.float == F16 {
+                    overflow.look(&self.values);
+                }
+                // After the first value that does not fit, the rest is only counted.
+                if overflow.count == 0 {
+                    self.emit(tensor, &shape, number * rows_per_piece + first, &mut write)?;
+                }
+                first += n_rows;
             }
-            for change in &changes {
-                change.add_to(first, &mut self.values);
-            }
-            if tensor.float == F16 {
-                overflow.look(&self.values);
-            }
-            // After the first value that does not fit, the rest is only counted.
-            if overflow.count == 0 {
-                self.emit(tensor, &shape, first, &mut write)?;
-            }
-            first += n_rows;
         }
         overflow.check(&tensor.spec.name)
     }

@@ -28,6 +28,8 @@ mod session;
 mod stop;
 
 pub use adapter::{Adapter, Adapters, ControlVector};
+pub use gristmill_model::{RopeOverrides, RopeScalingKind};
+
 pub use cache::{
     CacheLayout, CacheRoom, CacheTypes, LayerShape, PAGE_LEN, PagedCache, Past, Rotation,
     SequenceId, TableLayout,

@@ -7,7 +7,7 @@ use gristmill_compute::{
 };
 use gristmill_gguf as gguf;
 use gristmill_model::{
-    Hyperparameters, ModelError, Slot, TensorSpec, Weights, build_hidden, build_scores,
+    Hyperparameters, ModelError, RopeOverrides, Slot, TensorSpec, Weights, build_hidden, build_scores,
 };
 use gristmill_quant::TensorType;
 use gristmill_tokenizer::Tokenizer;
@@ -54,6 +54,8 @@ pub struct LoadOptions {
     pub keeps_all: bool,
     /// Whose arithmetic.
     pub arithmetic: Arithmetic,
+    /// Rotation in place of the file's own.
+    pub rope: RopeOverrides,
 }
 
 impl Default for LoadOptions {
@@ -67,6 +69,7 @@ impl Default for LoadOptions {
             n_sequences: 1,
             keeps_all: false,
             arithmetic: Arithmetic::Own,
+            rope: RopeOverrides::default(),
         }
     }
 }
@@ -108,7 +111,7 @@ impl Model {
                 Arc::new(LlamaCppBackend::with_batch_threads(n_threads, n_batch))
             }
         };
-        Self::on(backend, file, [n_threads, n_batch], isa).map(Arc::new)
+        Self::on(backend, file, &options.rope, [n_threads, n_batch], isa).map(Arc::new)
     }
 
     /// As [`Model::load`], on a backend of the caller's.
@@ -117,20 +120,23 @@ impl Model {
     pub fn load_on(
         backend: Arc<dyn Backend>,
         file: gguf::Model,
+        rope: &RopeOverrides,
         n_threads: usize,
         isa: &'static str,
     ) -> Result<Arc<Self>, EngineError> {
-        Self::on(backend, file, [n_threads; 2], isa).map(Arc::new)
+        Self::on(backend, file, rope, [n_threads; 2], isa).map(Arc::new)
     }
 
     fn on(
         backend: Arc<dyn Backend>,
         file: gguf::Model,
+        rope: &RopeOverrides,
         [n_threads, n_threads_batch]: [usize; 2],
         isa: &'static str,
     ) -> Result<Self, EngineError> {
         file.require_weights()?;
-        let hparams = Hyperparameters::from_metadata(file.metadata())?;
+        let mut hparams = Hyperparameters::from_metadata(file.metadata())?;
+        hparams.override_rope(rope);
         let tensors = file.tensors().iter();
         gristmill_model::check_tensors(
             &hparams,

@@ -2,6 +2,7 @@
 
 mod adapters;
 mod embed;
+mod families;
 pub mod golden;
 mod past;
 mod saved;

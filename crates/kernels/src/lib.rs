@@ -12,6 +12,7 @@ mod attention;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod error;
+mod experts;
 mod isa;
 pub mod llama_cpp;
 mod matmul;
@@ -26,6 +27,7 @@ mod x86;
 pub use activations::{Activations, prepare};
 pub use attention::{AttentionBatch, AttentionShape, CacheView, attention};
 pub use error::KernelError;
+pub use experts::{ExpertOrder, matmul_experts};
 pub use isa::{Isa, isa, select_isa};
 pub use matmul::{MatrixProduct, matmul, matmul_many, supports};
 pub use pool::{MAX_THREADS, Pool, n_threads};

@@ -107,10 +107,38 @@ pub(crate) fn many_with<'a>(
     }
 }
 
+/// Writes the rows and columns of a tile.
+pub(crate) type RunProduct = fn(&Product<'_>, &mut RowTile<'_>);
+
+/// The kernel for products with weights of a type, and the rows that it handles together.
+pub(crate) fn kernel_of(kernels: &Kernels, ty: TensorType) -> (RunProduct, usize) {
+    kernels.of(ty).map_or((plain::product, 1), |kernels| {
+        (kernels.product, kernels.row_step)
+    })
+}
+
+/// Bytes of a row of weights, which must go with the activations.
+///
+/// # Errors
+/// `UnsupportedType`, `Layout`, and rows that are no whole blocks.
+pub(crate) fn row_bytes_for(
+    ty: TensorType,
+    n: usize,
+    activations: &Activations,
+) -> Result<usize, KernelError> {
+    if !supports(ty) {
+        return Err(KernelError::UnsupportedType { ty });
+    }
+    if !activations.is_for(ty) {
+        return Err(KernelError::Layout { ty });
+    }
+    Ok(usize::try_from(ty.row_bytes(n as u64)?).unwrap_or(usize::MAX))
+}
+
 /// A checked product, and where it goes.
 struct Part<'a> {
     product: Product<'a>,
-    run: fn(&Product<'_>, &mut RowTile<'_>),
+    run: RunProduct,
     row_step: usize,
     n_rows: usize,
     out: &'a mut [f32],
@@ -129,13 +157,7 @@ impl<'a> Part<'a> {
             n_rows,
             out,
         } = product;
-        if !supports(ty) {
-            return Err(KernelError::UnsupportedType { ty });
-        }
-        if !activations.is_for(ty) {
-            return Err(KernelError::Layout { ty });
-        }
-        let row_bytes = usize::try_from(ty.row_bytes(n as u64)?).unwrap_or(usize::MAX);
+        let row_bytes = row_bytes_for(ty, n, activations)?;
         check_length("weights", weights.len(), row_bytes.saturating_mul(n_rows))?;
         check_length("activation column", activations.n, n)?;
         check_length(
@@ -143,16 +165,14 @@ impl<'a> Part<'a> {
             out.len(),
             n_rows.saturating_mul(activations.n_columns),
         )?;
-        let (run, row_step): (fn(&Product<'_>, &mut RowTile<'_>), _) =
-            kernels.of(ty).map_or((plain::product, 1), |kernels| {
-                (kernels.product, kernels.row_step)
-            });
+        let (run, row_step) = kernel_of(kernels, ty);
         let product = Product {
             ty,
             weights,
             row_bytes,
             n,
             activations,
+            picked: None,
         };
         if n == 0 {
             out.fill(0.0);
@@ -186,19 +206,14 @@ const CHUNKS_PER_THREAD: usize = 8;
 
 /// Cuts all products into tiles and shares these among the threads.
 fn run_parts(pool: &Pool, parts: [Option<Part<'_>>; PRODUCTS_PER_JOB]) {
-    let work = parts
-        .iter()
-        .flatten()
-        .map(Part::work)
-        .fold(0, usize::saturating_add);
-    let chunk_work = match pool.n_threads() {
-        1 => usize::MAX,
-        n_threads => CHUNK_WORK.max(work / (n_threads * CHUNKS_PER_THREAD)),
-    };
+    let work = parts.iter().flatten().map(Part::work);
+    let chunk_work = chunk_work(pool, work.fold(0, usize::saturating_add));
     let mut first = 0;
     let parts = parts.map(|part| {
         part.map(|part| {
-            let tile = tile_shape(&part, chunk_work);
+            let n_columns = part.out.len().checked_div(part.n_rows).unwrap_or(0);
+            let shape = (part.n_rows, n_columns);
+            let tile = tile_shape(shape, part.row_step, part.work(), chunk_work);
             let tiles = RowTiles::new(part.out, part.n_rows, tile);
             first += tiles.len();
             (part.product, part.run, first - tiles.len(), tiles)
@@ -218,15 +233,24 @@ fn run_parts(pool: &Pool, parts: [Option<Part<'_>>; PRODUCTS_PER_JOB]) {
     });
 }
 
-/// Rows and columns of one chunk: all columns unless that leaves too few chunks.
-fn tile_shape(part: &Part<'_>, chunk_work: usize) -> (usize, usize) {
-    let n_columns = part.out.len().checked_div(part.n_rows).unwrap_or(0);
-    let n_chunks = (part.work() / chunk_work).max(1);
-    let rows = part
-        .n_rows
-        .div_ceil(n_chunks)
-        .next_multiple_of(part.row_step);
-    let down = part.n_rows.div_ceil(rows.max(1)).max(1);
+/// Multiplications of one chunk, of so many in all.
+pub(crate) fn chunk_work(pool: &Pool, work: usize) -> usize {
+    match pool.n_threads() {
+        1 => usize::MAX,
+        n_threads => CHUNK_WORK.max(work / (n_threads * CHUNKS_PER_THREAD)),
+    }
+}
+
+/// Rows and columns of one chunk of a product of this shape and work: all columns unless that leaves too few chunks.
+pub(crate) fn tile_shape(
+    (n_rows, n_columns): (usize, usize),
+    row_step: usize,
+    work: usize,
+    chunk_work: usize,
+) -> (usize, usize) {
+    let n_chunks = (work / chunk_work).max(1);
+    let rows = n_rows.div_ceil(n_chunks).next_multiple_of(row_step);
+    let down = n_rows.div_ceil(rows.max(1)).max(1);
     let across = n_chunks.div_ceil(down).clamp(1, n_columns.max(1));
     (rows, n_columns.div_ceil(across))
 }

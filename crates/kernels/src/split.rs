@@ -47,7 +47,32 @@ pub struct RowTile<'a> {
     n_rows: usize,
     rows: Range<usize>,
     columns: Range<usize>,
+    /// The output's column of each of the tile's columns, where they are not its own in order.
+    places: Option<&'a [u32]>,
     borrow: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> RowTile<'a> {
+    /// A tile whose column `c` is the output's column `places[c]`.
+    ///
+    /// # Safety
+    /// While the tile lives, nothing else refers to these rows of these columns of the output at `base`, which has them.
+    pub(crate) unsafe fn scattered(
+        base: SendPtr<f32>,
+        n_rows: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        places: &'a [u32],
+    ) -> Self {
+        Self {
+            base: base.get(),
+            n_rows,
+            rows,
+            columns,
+            places: Some(places),
+            borrow: PhantomData,
+        }
+    }
 }
 
 impl RowTile<'_> {
@@ -67,10 +92,11 @@ impl RowTile<'_> {
     /// If the column is not in the tile.
     pub fn column(&mut self, column: usize) -> &mut [f32] {
         assert!(self.columns.contains(&column), "column outside the tile");
-        // SAFETY: rows.end <= n_rows and column < n_cols (checked where tiles are made); tiles do not overlap.
+        let place = self.places.map_or(column, |places| places[column] as usize);
+        // SAFETY: rows.end <= n_rows and place < n_cols (checked where tiles are made); tiles do not overlap.
         unsafe {
             std::slice::from_raw_parts_mut(
-                self.base.add(column * self.n_rows + self.rows.start),
+                self.base.add(place * self.n_rows + self.rows.start),
                 self.rows.len(),
             )
         }
@@ -132,6 +158,7 @@ impl<'a> RowTiles<'a> {
             n_rows: self.n_rows,
             rows: row..(row + self.tile_rows).min(self.n_rows),
             columns: column..(column + self.tile_columns).min(self.n_columns),
+            places: None,
             borrow: PhantomData,
         }
     }

@@ -95,9 +95,27 @@ pub(crate) struct Product<'a> {
     pub row_bytes: usize,
     pub n: usize,
     pub activations: &'a Activations,
+    /// Which columns of the activations are meant, where they are not all in order.
+    pub picked: Option<PickedColumns<'a>>,
+}
+
+/// Columns of activations: the product's column `c` is theirs `order[c] / sharing`.
+#[derive(Clone, Copy)]
+pub(crate) struct PickedColumns<'a> {
+    pub order: &'a [u32],
+    pub sharing: usize,
 }
 
 impl Product<'_> {
+    /// The column of the activations that is the product's column `column`.
+    #[inline(always)]
+    pub fn activation_column(&self, column: usize) -> usize {
+        match self.picked {
+            None => column,
+            Some(picked) => picked.order[column] as usize / picked.sharing,
+        }
+    }
+
     /// Where a row begins.
     pub fn row(&self, row: usize) -> *const u8 {
         self.rows(row..row + 1).as_ptr()

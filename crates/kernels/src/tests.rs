@@ -2,6 +2,7 @@
 
 mod attention;
 mod encode;
+mod experts;
 mod llama_cpp;
 mod matmul;
 mod pool;

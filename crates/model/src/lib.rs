@@ -28,12 +28,14 @@ pub use config::{Config, ReverseSource, Reversed};
 pub use decoder::{build, build_hidden, build_scores, ropes};
 pub use error::ModelError;
 pub use hyperparameters::{
-    Hyperparameters, LayerHyperparameters, MAX_LAYERS, Pooling, RopeParameters, RopeScaling,
+    ExpertHyperparameters, Hyperparameters, LayerHyperparameters, MAX_LAYERS, Pooling,
+    RopeOverrides, RopeParameters, RopeScaling, RopeScalingKind,
 };
-pub use random::{RandomModel, RandomTensor, random_model};
+pub use random::{RandomModel, RandomTensor, random_model, random_model_of};
 pub use reference::{REFERENCE_ARCHITECTURES, REFERENCE_KEY_TYPES};
 pub use tensors::{
-    BlockWeights, Compute, Dim, Heads, Presence, RowTransform, Slot, Source, SpecSource, TensorRow,
-    TensorSpec, Transform, Weights, tensor_specs,
+    BlockWeights, Compute, Dim, ExpertNames, ExpertPart, ExpertSource, Heads, Presence,
+    RowTransform, Slot, Source, SpecSource, TensorRow, TensorSpec, Transform, Weights,
+    tensor_specs,
 };
 pub use weights::check_tensors;

@@ -1,5 +1,6 @@
 //! Tiny models with random weights, so that a test can loop over the registry.
 
+use crate::arch::Class;
 use crate::tensors::{Slot, TensorSpec, tensor_specs};
 use crate::{Architecture, Config, Hyperparameters, ModelError};
 use gristmill_gguf::Metadata;
@@ -32,7 +33,16 @@ pub struct RandomTensor {
     pub values: Vec<f32>,
 }
 
-/// A tiny model of an architecture. Equal seeds give equal models.
+/// What the configurations of classes with experts have besides.
+const EXPERTS: &[(&str, &str)] = &[
+    ("num_local_experts", "6"),
+    ("num_experts", "6"),
+    ("num_experts_per_tok", "2"),
+    ("moe_intermediate_size", "24"),
+    ("norm_topk_prob", "true"),
+];
+
+/// A tiny model of an architecture: of its first class. Equal seeds give equal models.
 ///
 /// # Errors
 /// None for a sound architecture: what its configuration or hyperparameters refuse.
@@ -40,15 +50,37 @@ pub fn random_model(
     architecture: &'static Architecture,
     seed: u64,
 ) -> Result<RandomModel, ModelError> {
-    let class = architecture.classes.first().map_or("", |class| class.name);
-    let text = CONFIG.replacen('{', &format!("{{\"architectures\": [\"{class}\"],"), 1);
+    match architecture.classes {
+        [class, ..] => random_model_of(class, seed),
+        [] => Err(crate::arch::unknown("", crate::arch::class_names())),
+    }
+}
+
+/// A tiny model of a Hugging Face class. Equal seeds give equal models.
+///
+/// # Errors
+/// As [`random_model`].
+pub fn random_model_of(class: &Class, seed: u64) -> Result<RandomModel, ModelError> {
+    let mut start = format!("{{\"architectures\": [\"{}\"],", class.name);
+    let knows = |key: &str| {
+        class
+            .defaults
+            .iter()
+            .copied()
+            .flatten()
+            .any(|(known, _)| *known == key)
+    };
+    for (key, value) in EXPERTS.iter().filter(|(key, _)| knows(key)) {
+        start += &format!("\"{key}\": {value},");
+    }
+    let text = CONFIG.replacen('{', &start, 1);
     let config = Config::parse(&text)?;
     let mut metadata = Metadata::new();
-    metadata.set("general.architecture", architecture.name);
+    metadata.set("general.architecture", config.architecture.name);
     config.write_metadata(0, &mut metadata)?;
     // Without a list of tokens the size of the vocabulary must be said.
     metadata.set(
-        format!("{}.vocab_size", architecture.name),
+        format!("{}.vocab_size", config.architecture.name),
         config.integer("vocab_size")?.unwrap_or(1),
     );
     let hparams = Hyperparameters::from_metadata(&metadata)?;
@@ -105,18 +137,19 @@ mod tests {
 
     #[test]
     fn every_architecture_has_a_random_model_that_passes_its_own_check() {
-        for architecture in ARCHITECTURES {
-            let model = random_model(architecture, 1).unwrap();
+        let classes = ARCHITECTURES.iter().flat_map(|known| known.classes);
+        for class in classes {
+            let model = random_model_of(class, 1).unwrap();
             let hparams = Hyperparameters::from_metadata(&model.metadata).unwrap();
             let tensors = model
                 .tensors
                 .iter()
                 .map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice()));
             let present = check_tensors(&hparams, tensors).unwrap();
-            assert_eq!(present.len(), model.tensors.len(), "{}", architecture.name);
-            let again = random_model(architecture, 1).unwrap();
+            assert_eq!(present.len(), model.tensors.len(), "{}", class.name);
+            let again = random_model_of(class, 1).unwrap();
             assert_eq!(again.tensors[0].values, model.tensors[0].values);
-            let other = random_model(architecture, 2).unwrap();
+            let other = random_model_of(class, 2).unwrap();
             assert_ne!(other.tensors[0].values, model.tensors[0].values);
         }
     }

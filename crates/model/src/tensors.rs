@@ -29,6 +29,10 @@ pub enum Dim {
     FeedForward,
     /// `2 * n_ff`
     GateAndUp,
+    /// Number of experts; 1 without any
+    Experts,
+    /// Width of an expert's feed-forward part
+    ExpertFeedForward,
     /// `n_rot / 2`
     RotaryPairs,
     /// `n_token_types`
@@ -56,6 +60,11 @@ impl Dim {
             Dim::Positions => hparams.n_context_train,
             Dim::FeedForward => at.n_ff,
             Dim::GateAndUp => 2 * at.n_ff,
+            Dim::Experts => hparams.experts.map_or(1, |experts| experts.n_experts),
+            Dim::ExpertFeedForward => {
+                let stated = hparams.experts.and_then(|experts| experts.n_ff);
+                stated.unwrap_or(at.n_ff)
+            }
             Dim::RotaryPairs => hparams.n_rot / 2,
             Dim::TokenTypes => hparams.n_token_types,
             Dim::Labels => hparams.n_labels,
@@ -227,6 +236,14 @@ slots! {
         layer_output_norm LayerOutputNorm "layer_output_norm.weight" [Embedding];
         /// Bias of that norm, `[n_embd]`.
         layer_output_norm_bias LayerOutputNormBias "layer_output_norm.bias" [Embedding];
+        /// The router's weights, `[n_embd, n_experts]`.
+        ffn_gate_inp FfnGateInp "ffn_gate_inp.weight" [Embedding, Experts];
+        /// Gate projections of all experts, `[n_embd, n_ff, n_experts]`.
+        ffn_gate_exps FfnGateExps "ffn_gate_exps.weight" [Embedding, ExpertFeedForward, Experts];
+        /// Up projections of all experts, `[n_embd, n_ff, n_experts]`.
+        ffn_up_exps FfnUpExps "ffn_up_exps.weight" [Embedding, ExpertFeedForward, Experts];
+        /// Down projections of all experts, `[n_ff, n_embd, n_experts]`.
+        ffn_down_exps FfnDownExps "ffn_down_exps.weight" [ExpertFeedForward, Embedding, Experts];
         /// Norm of the feed-forward result before it joins the residual, `[n_embd]`.
         post_ffw_norm PostFfwNorm "post_ffw_norm.weight" [Embedding];
     }
@@ -272,8 +289,31 @@ pub enum Transform {
 pub enum Source {
     /// A tensor of the checkpoint; `{}` stands for the layer.
     Checkpoint(&'static str),
+    /// A tensor for each expert, one after the other.
+    Experts(ExpertSource),
     /// Computed from the configuration; `None` where the model has no such tensor.
     Computed(Compute),
+}
+
+/// Where the weights of a layer's experts are in a checkpoint: apart, or several in one tensor. `{}` stands for the layer.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpertSource {
+    /// The tensor of one expert; `{expert}` stands for its number.
+    pub apart: &'static str,
+    /// Tensors that have those of all experts one after the other, with the part of each expert's rows that is meant. Some
+    /// writers put `.weight` behind these names.
+    pub together: &'static [(&'static str, ExpertPart)],
+}
+
+/// Which of an expert's rows are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpertPart {
+    /// All.
+    Whole,
+    /// The first half, where gate and up projections are one.
+    FirstHalf,
+    /// The second half.
+    SecondHalf,
 }
 
 /// Computes a tensor's values from the configuration.
@@ -307,6 +347,34 @@ pub const fn row(slot: Slot, name: &'static str) -> TensorRow {
         source: Source::Checkpoint(name),
         transform: Transform::None,
         presence: required,
+    }
+}
+
+/// The weights of all experts, where there are any.
+pub(crate) const fn expert_row(
+    slot: Slot,
+    apart: &'static str,
+    together: &'static [(&'static str, ExpertPart)],
+) -> TensorRow {
+    TensorRow {
+        source: Source::Experts(ExpertSource { apart, together }),
+        ..row(slot, "").present(with_experts)
+    }
+}
+
+/// There where the feed-forward part is divided among experts.
+pub(crate) fn with_experts(hparams: &Hyperparameters, _: usize) -> Presence {
+    match hparams.experts {
+        Some(_) => Presence::Required,
+        None => Presence::Absent,
+    }
+}
+
+/// There where it is not.
+pub(crate) fn without_experts(hparams: &Hyperparameters, _: usize) -> Presence {
+    match hparams.experts {
+        Some(_) => Presence::Absent,
+        None => Presence::Required,
     }
 }
 
@@ -364,8 +432,19 @@ pub struct TensorSpec {
 pub enum SpecSource {
     /// The tensor of this name in the checkpoint.
     Checkpoint(String),
+    /// A tensor for each expert; the layer is filled in.
+    Experts(ExpertNames),
     /// Computed from the configuration.
     Computed(Compute),
+}
+
+/// [`ExpertSource`] of one layer.
+#[derive(Clone, Debug)]
+pub struct ExpertNames {
+    /// The tensor of each expert.
+    pub apart: Vec<String>,
+    /// Tensors that have those of all experts.
+    pub together: Vec<(String, ExpertPart)>,
 }
 
 /// [`Transform`] with its numbers filled in.
@@ -400,6 +479,24 @@ pub fn tensor_specs(hparams: &Hyperparameters) -> Vec<TensorSpec> {
     of_model.chain(of_blocks).collect()
 }
 
+impl ExpertSource {
+    fn names(&self, hparams: &Hyperparameters, layer: usize) -> ExpertNames {
+        let n_experts = hparams.experts.map_or(0, |experts| experts.n_experts);
+        let of_layer = |name: &str| name.replace("{}", &layer.to_string());
+        let apart = of_layer(self.apart);
+        ExpertNames {
+            apart: (0..n_experts)
+                .map(|expert| apart.replace("{expert}", &expert.to_string()))
+                .collect(),
+            together: self
+                .together
+                .iter()
+                .map(|(name, part)| (of_layer(name), *part))
+                .collect(),
+        }
+    }
+}
+
 impl TensorRow {
     fn spec(&self, hparams: &Hyperparameters, layer: Option<usize>) -> Option<TensorSpec> {
         let at = layer.unwrap_or(0);
@@ -423,6 +520,7 @@ impl TensorRow {
                 Source::Checkpoint(name) => {
                     SpecSource::Checkpoint(name.replace("{}", &at.to_string()))
                 }
+                Source::Experts(source) => SpecSource::Experts(source.names(hparams, at)),
                 Source::Computed(compute) => SpecSource::Computed(compute),
             },
             transform: match self.transform {

@@ -85,6 +85,65 @@ fn configured(class: &str, more: &str) -> Result<(Metadata, Vec<String>), ModelE
     Ok((metadata, config.warnings()))
 }
 
+/// What no loader of the family knows.
+#[test]
+fn facts_that_no_loader_of_a_family_knows_are_refused() {
+    let cases = [
+        (
+            "Starcoder2ForCausalLM",
+            r#", "use_bias": false"#,
+            "use_bias",
+        ),
+        (
+            "Olmo2ForCausalLM",
+            r#", "attention_bias": true"#,
+            "attention_bias",
+        ),
+        (
+            "Olmo2ForCausalLM",
+            r#", "tie_word_embeddings": true"#,
+            "tie_word_embeddings",
+        ),
+        (
+            "Gemma2ForCausalLM",
+            r#", "attn_logit_softcapping": 0"#,
+            "attn_logit_softcapping",
+        ),
+        (
+            "Gemma2ForCausalLM",
+            r#", "query_pre_attn_scalar": 144"#,
+            "query_pre_attn_scalar",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            r#", "norm_topk_prob": false"#,
+            "norm_topk_prob",
+        ),
+        ("Qwen3MoeForCausalLM", "", "norm_topk_prob"),
+        (
+            "Qwen3MoeForCausalLM",
+            r#", "norm_topk_prob": true, "decoder_sparse_step": 2"#,
+            "decoder_sparse_step",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            r#", "norm_topk_prob": true, "mlp_only_layers": [0]"#,
+            "mlp_only_layers",
+        ),
+        (
+            "Phi3ForCausalLM",
+            r#", "rope_scaling": {"type": "linear", "factor": 2}"#,
+            "rope_scaling.rope_type",
+        ),
+    ];
+    for (class, more, refused) in cases {
+        match configured(class, more) {
+            Err(ModelError::UnsupportedConfig { key, .. }) => assert_eq!(key, refused, "{more}"),
+            other => panic!("{class} {more}: {other:?}"),
+        }
+    }
+}
+
 /// What a graph cannot do is refused by key, value and what is supported; nothing of it is dropped without a word.
 #[test]
 fn facts_that_no_architecture_has_a_place_for_are_refused() {
@@ -145,36 +204,6 @@ fn facts_that_no_architecture_has_a_place_for_are_refused() {
         (
             llama,
             r#", "rope_scaling": {"type": "spiral"}"#,
-            "rope_scaling.rope_type",
-        ),
-        (
-            "Starcoder2ForCausalLM",
-            r#", "use_bias": false"#,
-            "use_bias",
-        ),
-        (
-            "Olmo2ForCausalLM",
-            r#", "attention_bias": true"#,
-            "attention_bias",
-        ),
-        (
-            "Olmo2ForCausalLM",
-            r#", "tie_word_embeddings": true"#,
-            "tie_word_embeddings",
-        ),
-        (
-            "Gemma2ForCausalLM",
-            r#", "attn_logit_softcapping": 0"#,
-            "attn_logit_softcapping",
-        ),
-        (
-            "Gemma2ForCausalLM",
-            r#", "query_pre_attn_scalar": 144"#,
-            "query_pre_attn_scalar",
-        ),
-        (
-            "Phi3ForCausalLM",
-            r#", "rope_scaling": {"type": "linear", "factor": 2}"#,
             "rope_scaling.rope_type",
         ),
         (
@@ -246,7 +275,13 @@ fn null_is_refused_where_the_class_can_do_nothing_with_it() {
             "" => format!(r#""{name}": {value}"#),
             object => format!(r#""{object}": {{"rope_type": "llama3", "{name}": {value}}}"#),
         };
-        Config::parse(&format!(r#"{{"architectures": ["{class}"], {entry}}}"#)).and_then(|config| {
+        // One class means by silence what its loaders do not know.
+        let more = match key {
+            "norm_topk_prob" => "",
+            _ => r#", "norm_topk_prob": true"#,
+        };
+        let text = format!(r#"{{"architectures": ["{class}"], {entry}{more}}}"#);
+        Config::parse(&text).and_then(|config| {
             let mut metadata = Metadata::new();
             config.write_metadata(0, &mut metadata)?;
             Ok((config.ties_embeddings(), metadata))
@@ -258,7 +293,8 @@ fn null_is_refused_where_the_class_can_do_nothing_with_it() {
     for class in stated {
         for (key, _) in class.defaults.iter().copied().flatten() {
             match with(class.name, key, "null") {
-                Ok(_) => {}
+                // What `null` means may be refused as what it means.
+                Ok(_) | Err(ModelError::UnsupportedConfig { .. }) => {}
                 Err(error) => {
                     let start = format!("config.json: `{key}` is null, expected a");
                     assert!(error.to_string().starts_with(&start), "{error}");

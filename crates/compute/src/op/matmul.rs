@@ -21,14 +21,20 @@ impl MatMul {
                 right: self.weight.shape,
             });
         }
-        if !self.weight.ty.can_decode() {
-            return Err(ComputeError::Type {
-                op,
-                ty: self.weight.ty,
-                what: "it has no decoder yet",
-            });
-        }
-        self.weight.n_bytes()?;
+        check_weight(op, &self.weight)?;
         x.with(0, n_out)
     }
+}
+
+/// Checks that a weight can be multiplied with, and that its bytes can be counted.
+pub(super) fn check_weight(op: &'static str, weight: &Tensor) -> Result<(), ComputeError> {
+    if !weight.ty.can_decode() {
+        return Err(ComputeError::Type {
+            op,
+            ty: weight.ty,
+            what: "it has no decoder yet",
+        });
+    }
+    weight.n_bytes()?;
+    Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod attention;
 mod elementwise;
+mod experts;
 mod matmul;
 mod norm;
 mod rope;
@@ -10,6 +11,7 @@ mod rows;
 
 pub use attention::{Attend, Attention, KvLayer, StoreKv};
 pub use elementwise::{Activation, AddRow, Glu, MulRow};
+pub use experts::{ExpertMatMul, Gating, Route};
 pub use matmul::MatMul;
 pub use norm::{LayerNorm, RmsNorm};
 pub use rope::{Rope, RopeStyle, Rotate, Yarn};
@@ -29,6 +31,14 @@ pub enum Op {
     Reshape(Shape),
     /// Weight times columns: `[n_in, ..] -> [n_out, ..]`.
     MatMul(MatMul),
+    /// Each token's experts and their weights: `[n_experts, n_tokens] -> [2 * n_used, n_tokens]`.
+    Route(Route),
+    /// Weights of each token's experts times columns: `-> [n_out, n_used, n_tokens]`.
+    ExpertMatMul(ExpertMatMul),
+    /// Sum of what a token's experts gave, by their weights: `[n, n_used, n_tokens] -> [n, n_tokens]`.
+    Combine,
+    /// Multiplies each row by the logistic function of its gate.
+    GateRows,
     /// Adds a row to every row.
     AddRow(AddRow),
     /// Multiplies every row by a row.
@@ -67,6 +77,10 @@ impl Op {
             Op::SelectOutputs => "select_outputs",
             Op::Reshape(_) => "reshape",
             Op::MatMul(_) => "matmul",
+            Op::Route(_) => "route",
+            Op::ExpertMatMul(_) => "expert_matmul",
+            Op::Combine => "combine",
+            Op::GateRows => "gate_rows",
             Op::AddRow(_) => "add_row",
             Op::MulRow(_) => "mul_row",
             Op::Add => "add",
@@ -89,6 +103,8 @@ impl Op {
         let pair = match self {
             Op::Embed(op) => [Some(&op.table), None],
             Op::MatMul(op) => [Some(&op.weight), None],
+            Op::Route(op) => [op.bias.as_ref(), None],
+            Op::ExpertMatMul(op) => [Some(&op.weight), None],
             Op::AddRow(op) => [Some(&op.row), None],
             Op::MulRow(op) => [Some(&op.row), None],
             Op::RmsNorm(op) => [op.weight.as_ref(), None],
@@ -98,6 +114,8 @@ impl Op {
             Op::Attend(op) => [Some(&op.layer.k), Some(&op.layer.v)],
             Op::SelectOutputs
             | Op::Reshape(_)
+            | Op::Combine
+            | Op::GateRows
             | Op::Add
             | Op::Mul
             | Op::Scale(_)
@@ -119,6 +137,7 @@ impl Op {
                 | Op::Softcap(_)
                 | Op::Activate(_)
                 | Op::Glu(_)
+                | Op::GateRows
                 | Op::Rotate(_)
         )
     }
@@ -137,6 +156,10 @@ impl Op {
             (Op::SelectOutputs, &[x]) => rows::selected_shape(x, batch),
             (Op::Reshape(shape), &[x]) => rows::reshaped(x, *shape),
             (Op::MatMul(op), &[x]) => op.output_shape(x),
+            (Op::Route(op), &[logits]) => op.output_shape(logits),
+            (Op::ExpertMatMul(op), &[x, routes]) => op.output_shape(x, routes),
+            (Op::Combine, &[x, routes]) => experts::combined_shape(x, routes),
+            (Op::GateRows, &[x, gate]) => experts::gated_shape(x, gate),
             (Op::AddRow(AddRow { row }) | Op::MulRow(MulRow { row }), &[x]) => {
                 row_operand(self.name(), row, x).map(|()| x)
             }

@@ -1,6 +1,7 @@
 //! Tests over all backends: values from independent formulas, refusals, and the conformance of the backends.
 
 mod conformance;
+mod experts;
 mod model;
 mod ops;
 mod plan;

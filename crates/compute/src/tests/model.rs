@@ -1,9 +1,9 @@
-//! Small random models in the three block shapes that differ most, with their layers on chosen devices.
+//! Small random models in the four block shapes that differ most, with their layers on chosen devices.
 
 use super::{Random, shape, tensor, zeroed};
 use crate::{
-    Activation, Attention, Backend, BatchShape, Graph, GraphBuilder, KvLayer, Rope, RopeStyle,
-    Tensor, Value, Yarn,
+    Activation, Attention, Backend, BatchShape, Gating, Graph, GraphBuilder, KvLayer, Rope,
+    RopeStyle, Route, Tensor, Value, Yarn,
 };
 use gristmill_quant::{F32, TensorType};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ pub const PAGE_LEN: usize = 4;
 pub const N_PAGES: usize = 12;
 const N_EMBD: usize = 256;
 const N_FF: usize = 512;
+const N_EXPERT: usize = 3;
+const N_FF_EXPERT: usize = 256;
 const HEAD_DIM: usize = 64;
 const N_HEAD: usize = 4;
 const N_HEAD_KV: usize = 2;
@@ -28,6 +30,8 @@ pub enum Family {
     Llama,
     /// Norms before and after, norms per head, GeGLU, rotation of halves, windows, soft caps.
     Gemma,
+    /// As `Llama`, the feed-forward part of experts, some taken and one shared.
+    Experts,
     /// Layer norms with biases, learned positions, one matrix for queries, keys and values, no gate.
     Gpt,
 }
@@ -53,6 +57,16 @@ struct Layer {
     post_ffn_norm: Tensor,
     cache: KvLayer,
     factors: Tensor,
+    experts: Option<Experts>,
+}
+
+/// A feed-forward part of experts; the shared one has the matrices of the layer.
+struct Experts {
+    router: Tensor,
+    gate: Tensor,
+    up: Tensor,
+    down: Tensor,
+    shared_gate: Tensor,
 }
 
 /// Weights and caches.
@@ -105,8 +119,28 @@ impl Model {
             )
             .expect("small")
         };
-        // Eight matrices to a layer, so that every type has one.
-        let n_layers = types.len().div_ceil(8).max(N_LAYER);
+        let stack = |ty, device: usize, n_in: usize, n_out: usize, random: &mut Random| {
+            let x = random.floats(n_in * n_out * N_EXPERT, (3.0 / n_in as f32).sqrt());
+            tensor(&*devices[device], device, ty, &[n_in, n_out, N_EXPERT], &x)
+        };
+        let experts = |index: usize, device: usize, random: &mut Random| {
+            let ty = |place: usize| types[(index * 3 + place) % types.len()];
+            let router = random.floats(N_EMBD * N_EXPERT, 1.0);
+            let shared_gate = random.floats(N_EMBD, 0.1);
+            let backend = &*devices[device];
+            Experts {
+                router: tensor(backend, device, F32, &[N_EMBD, N_EXPERT], &router),
+                gate: stack(ty(0), device, N_EMBD, N_FF_EXPERT, random),
+                up: stack(ty(1), device, N_EMBD, N_FF_EXPERT, random),
+                down: stack(ty(2), device, N_FF_EXPERT, N_EMBD, random),
+                shared_gate: tensor(backend, device, F32, &[N_EMBD], &shared_gate),
+            }
+        };
+        // Eight matrices to a layer, so that every type has one; of experts three.
+        let n_layers = match family {
+            Family::Experts => types.len().div_ceil(3).max(N_LAYER),
+            _ => types.len().div_ceil(8).max(N_LAYER),
+        };
         let layers = (0..n_layers).map(|index| {
             let device = device_of(index);
             let random = &mut random;
@@ -137,6 +171,7 @@ impl Model {
                     table: 0,
                 },
                 factors: vector(device, HEAD_DIM / 2, 2.0, random),
+                experts: (family == Family::Experts).then(|| experts(index, device, random)),
             }
         });
         let layers = layers.collect();
@@ -150,13 +185,19 @@ impl Model {
         }
     }
 
+    /// Number of layers.
+    pub fn n_layers(&self) -> usize {
+        self.layers.len()
+    }
+
     /// Logits `[N_VOCAB, n_outputs]`.
     pub fn graph(&self, batch: BatchShape) -> Graph {
         let mut graph = GraphBuilder::new(batch);
         let g = &mut graph;
         let mut x = g.embed(&self.embeddings);
+        let embedded = x;
         match self.family {
-            Family::Llama => {}
+            Family::Llama | Family::Experts => {}
             Family::Gemma => x = g.scale(x, (N_EMBD as f32).sqrt()),
             Family::Gpt => {
                 let positions = g.embed_positions(&self.positions);
@@ -165,7 +206,7 @@ impl Model {
         }
         for (index, layer) in self.layers.iter().enumerate() {
             g.place(layer.device);
-            x = self.layer(g, index, layer, x);
+            x = self.layer(g, index, layer, x, embedded);
         }
         g.place(0);
         x = g.rms_norm(x, Some(&self.output_norm), EPS);
@@ -176,13 +217,23 @@ impl Model {
         graph.finish(&[x]).expect("a right graph")
     }
 
-    fn layer(&self, g: &mut GraphBuilder, index: usize, layer: &Layer, mut x: Value) -> Value {
+    fn layer(
+        &self,
+        g: &mut GraphBuilder,
+        index: usize,
+        layer: &Layer,
+        mut x: Value,
+        mut embedded: Value,
+    ) -> Value {
         let gemma = self.family == Family::Gemma;
         let normed = self.norm(g, layer, &layer.attn_norm, x);
         let mut attended = self.attention(g, index, layer, normed);
         if index == self.layers.len() - 1 {
             attended = g.select_outputs(attended);
             x = g.select_outputs(x);
+            if self.family == Family::Experts {
+                embedded = g.select_outputs(embedded);
+            }
         }
         attended = g.matmul(&layer.attn_output, attended);
         if gemma {
@@ -193,7 +244,7 @@ impl Model {
         let up = g.matmul(&layer.up, normed);
         let gated = match self.family {
             Family::Gpt => g.activate(up, Activation::GeluTanh),
-            Family::Llama => {
+            Family::Llama | Family::Experts => {
                 let gate = g.matmul(&layer.gate, normed);
                 g.glu(gate, up, Activation::Silu)
             }
@@ -206,13 +257,45 @@ impl Model {
         if gemma {
             fed = g.rms_norm(fed, Some(&layer.post_ffn_norm), EPS);
         }
+        if let Some(experts) = &layer.experts {
+            let gate = g.matmul(&experts.shared_gate, normed);
+            let shared = g.gate_rows(fed, gate);
+            // Routed by what no rounding touches: a turned choice is another model.
+            let logits = g.matmul(&experts.router, embedded);
+            let routed = self.routed(g, index, experts, normed, logits);
+            fed = g.add(shared, routed);
+        }
         g.add(x, fed)
+    }
+
+    fn routed(
+        &self,
+        g: &mut GraphBuilder,
+        index: usize,
+        experts: &Experts,
+        x: Value,
+        logits: Value,
+    ) -> Value {
+        let gatings = [Gating::Softmax, Gating::Sigmoid, Gating::SoftmaxOfChosen];
+        let route = Route {
+            n_used: 2,
+            gating: gatings[index % 3],
+            bias: None,
+            normalized: index.is_multiple_of(2),
+            scale: 0.9,
+        };
+        let routes = g.route(logits, &route);
+        let gate = g.expert_matmul(&experts.gate, x, routes);
+        let up = g.expert_matmul(&experts.up, x, routes);
+        let active = g.glu(gate, up, Activation::Silu);
+        let down = g.expert_matmul(&experts.down, active, routes);
+        g.combine(down, routes)
     }
 
     fn norm(&self, g: &mut GraphBuilder, layer: &Layer, weight: &Tensor, x: Value) -> Value {
         match self.family {
             Family::Gpt => g.layer_norm(x, weight, Some(&layer.norm_bias), EPS),
-            Family::Llama | Family::Gemma => g.rms_norm(x, Some(weight), EPS),
+            Family::Llama | Family::Experts | Family::Gemma => g.rms_norm(x, Some(weight), EPS),
         }
     }
 
@@ -266,7 +349,7 @@ impl Model {
 
     fn rope(&self, layer: &Layer, windowed: bool) -> Rope {
         let (style, factors) = match self.family {
-            Family::Llama => (RopeStyle::Normal, Some(layer.factors)),
+            Family::Llama | Family::Experts => (RopeStyle::Normal, Some(layer.factors)),
             Family::Gemma | Family::Gpt => (RopeStyle::NeoX, None),
         };
         let yarn = Yarn {

@@ -33,7 +33,7 @@ const TWO_TOKENS: BatchShape = BatchShape {
 };
 
 /// Runs `build` on a value with these two rows, which come out of an embedding table.
-fn on_rows(
+pub fn on_rows(
     backend: &Arc<dyn Backend>,
     rows: [&[f32]; 2],
     build: impl FnOnce(&mut GraphBuilder, Value) -> Value,

@@ -130,6 +130,8 @@ pub(crate) struct Size {
     pub n_params: u64,
     /// Whether these are of an adapter's matrices only, so that the model may have more.
     pub is_part: bool,
+    /// Of a model with experts their number, and the parameters of the model with one of them.
+    pub experts: Option<(u64, u64)>,
 }
 
 impl From<u64> for Size {
@@ -137,6 +139,7 @@ impl From<u64> for Size {
         Self {
             n_params,
             is_part: false,
+            experts: None,
         }
     }
 }
@@ -207,7 +210,10 @@ impl Authorship {
             found
                 .texts
                 .entry("size_label")
-                .or_insert_with(|| model_id::size_of(given.size.n_params));
+                .or_insert_with(|| match given.size.experts {
+                    Some((n, n_params)) => format!("{n}x{}", model_id::size_of(n_params)),
+                    None => model_id::size_of(given.size.n_params),
+                });
         }
         Ok(found)
     }

@@ -29,7 +29,7 @@ pub(super) fn check(path: &Path, metadata: &Metadata) -> Result<ModelFacts> {
         // The reference quantizes it by its tensors alone.
     } else if gristmill_model::architecture(name).is_some() {
         match Hyperparameters::from_metadata(metadata) {
-            // Experts cannot be run yet; to quantize them, a recipe asks for no more than the names of their tensors.
+            // Experts that the architecture is not known to have cannot be run; to quantize them, a recipe asks for no more than the names of their tensors.
             Err(ModelError::Experts { .. }) => check_unloaded(name, metadata).map_err(wrong)?,
             described => drop(described.map_err(wrong)?),
         }

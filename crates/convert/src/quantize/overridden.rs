@@ -94,10 +94,10 @@ impl<'a> Source<'a> {
         entries()
             .find_map(Self::wrong_type)
             .or_else(|| entries().find_map(bad_alignment))
+            .or_else(|| self.bad_experts(set, &metadata))
             .or_else(|| {
                 described(self.model, &metadata).filter(|fault| Some(fault) != self.fault.as_ref())
             })
-            .or_else(|| self.bad_experts(set, &metadata))
             .or_else(|| self.bad_sizes(&metadata))
             .or_else(|| self.bad_vocabulary(set, &metadata))
     }

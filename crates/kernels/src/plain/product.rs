@@ -11,6 +11,7 @@ pub(crate) fn product(product: &Product<'_>, tile: &mut RowTile<'_>) {
     let columns = tile.columns();
     let mut values = vec![0.0; n * columns.len()];
     for (column, values) in columns.clone().zip(values.chunks_exact_mut(n)) {
+        let column = product.activation_column(column);
         product.activations.values(column, values);
     }
     let mut weights = vec![0.0; n];

@@ -186,8 +186,10 @@ unsafe fn block<T: FloatWeights, const R: usize, const C: usize>(
     row: usize,
     column: usize,
 ) {
-    let columns: [*const f32; C] =
-        std::array::from_fn(|c| product.activations.float_column(column + c).as_ptr());
+    let columns: [*const f32; C] = std::array::from_fn(|c| {
+        let column = product.activation_column(column + c);
+        product.activations.float_column(column).as_ptr()
+    });
     let whole = product.n - product.n % LANES;
     // SAFETY: eight elements from each multiple of eight below `whole` are inside rows and columns, then `rest` elements.
     unsafe {

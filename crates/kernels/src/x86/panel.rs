@@ -510,7 +510,8 @@ impl Out<'_, '_> {
 #[inline(always)]
 fn columns_of<const C: usize>(product: &Product<'_>, column: usize) -> Columns<C> {
     Columns(std::array::from_fn(|c| {
-        product.activations.int8_column(column + c).as_ptr()
+        let column = product.activation_column(column + c);
+        product.activations.int8_column(column).as_ptr()
     }))
 }
 

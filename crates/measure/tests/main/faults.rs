@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gristmill_gguf::{Text, Value};
 use gristmill_quant::TensorType;
 
-use crate::model::{Model, sound};
+use crate::model::{Model, sound, sound_of};
 
 /// A fault: its code, and how a file of a folder gets it.
 pub type Plant = (&'static str, fn(&Path) -> PathBuf);
@@ -310,9 +310,9 @@ const TENSORS: &[Plant] = &[
         )
     }),
     ("experts-unchecked", |folder| {
-        let model = sound()
-            .set("llama.expert_count", 3u32)
-            .set("llama.expert_used_count", 2u32);
+        let model = sound_of("qwen2")
+            .set("qwen2.expert_count", 3u32)
+            .set("qwen2.expert_used_count", 2u32);
         write(
             folder,
             &model.and_tensor("blk.0.ffn_up_exps.weight", &[4, 4, 3], 0, vec![1; 192]),

@@ -59,13 +59,18 @@ fn vocabulary(metadata: &mut Metadata) -> usize {
     n_tokens
 }
 
-/// A sound model of the architecture, in F32.
+/// A sound model of the architecture that most are of, in F32.
 pub fn sound() -> Model {
-    let random = random_model(architecture("llama").unwrap(), 1).unwrap();
+    sound_of("llama")
+}
+
+/// A sound model of an architecture, in F32.
+pub fn sound_of(name: &str) -> Model {
+    let random = random_model(architecture(name).unwrap(), 1).unwrap();
     let mut metadata = random.metadata;
     metadata.set("general.file_type", 0u32);
     let n_tokens = vocabulary(&mut metadata) as u64;
-    metadata.set("llama.vocab_size", n_tokens as u32);
+    metadata.set(format!("{name}.vocab_size"), n_tokens as u32);
     let tensors = random.tensors.into_iter().map(|mut tensor| {
         if matches!(tensor.name.as_str(), "token_embd.weight" | "output.weight") {
             tensor.dims[1] = n_tokens;

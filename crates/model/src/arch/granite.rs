@@ -37,7 +37,7 @@ pub static GRANITE: Architecture = Architecture {
     ],
     tokenizer: llama::TOKENIZER,
     text_part: None,
-    tensors: llama::DENSE_ROWS,
+    tensors: llama::ROWS,
     choices: Choices {
         rotates_whole_heads: true,
         rotation_can_be_off: true,

@@ -1,10 +1,15 @@
 //! Llama, Mistral, SmolLM and what else shares their shape.
 
-use super::{Architecture, Choices, Class, HabitValue, LLAMA_CHOICES, TokenizerHabit};
+use super::{
+    Architecture, Choices, Class, ExpertChoice, HabitValue, LLAMA_CHOICES, TokenizerHabit,
+};
 use crate::block::{attention, feed_forward, rope};
 use crate::config::{self, ALL_HEADS, Fallback, NO_WINDOW, Rule, SILU, WHOLE_HEADS};
 use crate::decoder;
-use crate::tensors::{Heads, Slot, TensorRow, Transform, computed, row};
+use crate::tensors::{
+    ExpertPart, Heads, Slot, TensorRow, Transform, computed, expert_row, row, with_experts,
+};
+use gristmill_compute::Gating;
 
 pub static LLAMA: Architecture = Architecture {
     name: "llama",
@@ -21,6 +26,11 @@ pub static LLAMA: Architecture = Architecture {
                 ],
             ],
             facts: &[SILU, WHOLE_HEADS],
+        },
+        Class {
+            name: "MixtralForCausalLM",
+            defaults: &[MIXTRAL_DEFAULTS],
+            facts: &[SILU, WHOLE_HEADS, NO_WINDOW],
         },
         Class {
             name: "MistralForCausalLM",
@@ -40,9 +50,15 @@ pub static LLAMA: Architecture = Architecture {
     metadata: &[config::SIZES, config::HEADS, METADATA],
     tokenizer: TOKENIZER,
     text_part: None,
-    tensors: DENSE_ROWS,
+    tensors: ROWS,
     choices: Choices {
         rotates_whole_heads: true,
+        experts: Some(ExpertChoice {
+            always: false,
+            own_width: false,
+            gating: Gating::Softmax,
+            normalized: true,
+        }),
         ..LLAMA_CHOICES
     },
 };
@@ -67,8 +83,8 @@ pub(super) const TOKENIZER: TokenizerHabit = TokenizerHabit {
     ..TokenizerHabit::PLAIN
 };
 
-/// The tensors of a dense model.
-pub(super) const DENSE_ROWS: &[&[TensorRow]] = &[
+/// Its tensors; those of experts are there where the model has such.
+pub(super) const ROWS: &[&[TensorRow]] = &[
     decoder::ROWS,
     // Rotary dimensions are stored in pairs, the checkpoint has them in halves.
     &attention::rows(
@@ -81,6 +97,7 @@ pub(super) const DENSE_ROWS: &[&[TensorRow]] = &[
     ),
     feed_forward::ROWS,
     feed_forward::BIAS_ROWS,
+    EXPERT_ROWS,
     &[
         row(
             Slot::AttnOutputBias,
@@ -89,6 +106,57 @@ pub(super) const DENSE_ROWS: &[&[TensorRow]] = &[
         .optional(),
         computed(Slot::RopeFreqs, rope::llama3_divisors),
     ],
+];
+
+/// Mixtral's experts, in the order in which conversion writes them.
+const EXPERT_ROWS: &[TensorRow] = &[
+    expert_row(
+        Slot::FfnGateExps,
+        "model.layers.{}.block_sparse_moe.experts.{expert}.w1.weight",
+        &[
+            (
+                "model.layers.{}.block_sparse_moe.experts.w1",
+                ExpertPart::Whole,
+            ),
+            (
+                "model.layers.{}.block_sparse_moe.experts.gate_up_proj",
+                ExpertPart::FirstHalf,
+            ),
+        ],
+    ),
+    expert_row(
+        Slot::FfnDownExps,
+        "model.layers.{}.block_sparse_moe.experts.{expert}.w2.weight",
+        &[
+            (
+                "model.layers.{}.block_sparse_moe.experts.w2",
+                ExpertPart::Whole,
+            ),
+            (
+                "model.layers.{}.block_sparse_moe.experts.down_proj",
+                ExpertPart::Whole,
+            ),
+        ],
+    ),
+    expert_row(
+        Slot::FfnUpExps,
+        "model.layers.{}.block_sparse_moe.experts.{expert}.w3.weight",
+        &[
+            (
+                "model.layers.{}.block_sparse_moe.experts.w3",
+                ExpertPart::Whole,
+            ),
+            (
+                "model.layers.{}.block_sparse_moe.experts.gate_up_proj",
+                ExpertPart::SecondHalf,
+            ),
+        ],
+    ),
+    row(
+        Slot::FfnGateInp,
+        "model.layers.{}.block_sparse_moe.gate.weight",
+    )
+    .present(with_experts),
 ];
 
 /// Size of the vocabulary and rotated dimensions.
@@ -107,5 +175,21 @@ const DEFAULTS: &[(&str, Fallback)] = &[
     ("num_attention_heads", Fallback::Integer(32)),
     ("rms_norm_eps", Fallback::Float(1e-6)),
     ("rope_theta", Fallback::Float(10000.0)),
+    ("tie_word_embeddings", Fallback::Bool(false)),
+];
+
+const MIXTRAL_DEFAULTS: &[(&str, Fallback)] = &[
+    ("vocab_size", Fallback::Integer(32000)),
+    ("hidden_size", Fallback::Integer(4096)),
+    ("intermediate_size", Fallback::Integer(14336)),
+    ("num_hidden_layers", Fallback::Integer(32)),
+    ("num_attention_heads", Fallback::Integer(32)),
+    ("num_key_value_heads", Fallback::Integer(8)),
+    ALL_HEADS,
+    ("max_position_embeddings", Fallback::Integer(131072)),
+    ("rms_norm_eps", Fallback::Float(1e-5)),
+    ("rope_theta", Fallback::Float(1e6)),
+    ("num_experts_per_tok", Fallback::Integer(2)),
+    ("num_local_experts", Fallback::Integer(8)),
     ("tie_word_embeddings", Fallback::Bool(false)),
 ];

@@ -10,12 +10,13 @@ mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
+mod qwen3moe;
 mod starcoder2;
 
 use crate::ModelError;
 use crate::config::{Fact, Fallback, Rule};
 use crate::tensors::{Slot, Source, TensorRow};
-use gristmill_compute::{Activation, RopeStyle};
+use gristmill_compute::{Activation, Gating, RopeStyle};
 
 /// Every architecture, in alphabetical order.
 pub static ARCHITECTURES: &[&Architecture] = &[
@@ -29,6 +30,7 @@ pub static ARCHITECTURES: &[&Architecture] = &[
     &phi3::PHI3,
     &qwen2::QWEN2,
     &qwen3::QWEN3,
+    &qwen3moe::QWEN3MOE,
     &starcoder2::STARCODER2,
 ];
 
@@ -127,6 +129,8 @@ pub struct Choices {
     pub final_softcap: Option<f32>,
     /// Whether the scores of a classifier are shares of 1.
     pub scores_are_shares: bool,
+    /// Experts, where the architecture may have them.
+    pub experts: Option<ExpertChoice>,
     /// Sliding windows, where the architecture has them. Others ignore a window in the metadata.
     pub window: Option<WindowChoice>,
 }
@@ -165,6 +169,19 @@ pub struct WindowChoice {
     pub stretched: bool,
 }
 
+/// What experts do.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpertChoice {
+    /// Whether every model of the architecture has them.
+    pub always: bool,
+    /// Whether their width is not that of the layer.
+    pub own_width: bool,
+    /// How the router's logits become weights.
+    pub gating: Gating,
+    /// Whether the weights of a token's experts are divided by their sum.
+    pub normalized: bool,
+}
+
 /// The choices of Llama, which most others share.
 const LLAMA_CHOICES: Choices = Choices {
     rope_style: Some(RopeStyle::Normal),
@@ -179,6 +196,7 @@ const LLAMA_CHOICES: Choices = Choices {
     attention_softcap: None,
     final_softcap: None,
     scores_are_shares: false,
+    experts: None,
     window: None,
 };
 
@@ -202,8 +220,10 @@ impl Architecture {
     pub fn layer_of(&self, name: &str) -> Option<usize> {
         let mut rows = self.tensors.iter().copied().flatten();
         rows.find_map(|row| {
-            let Source::Checkpoint(pattern) = row.source else {
-                return None;
+            let pattern = match row.source {
+                Source::Checkpoint(pattern) => pattern,
+                Source::Experts(source) => source.apart,
+                Source::Computed(_) => return None,
             };
             let (start, _) = pattern.split_once("{}")?;
             let (layer, _) = name.strip_prefix(start)?.split_once('.')?;

@@ -1,16 +1,16 @@
 //! The feed-forward part: `down(activation(gate(x)) * up(x))`, or `down(activation(up(x)))` without a gate.
 
-use super::linear;
-use crate::tensors::{BlockWeights, Slot, TensorRow, row};
+use super::{experts, linear};
+use crate::tensors::{BlockWeights, Slot, TensorRow, row, without_experts};
 use crate::weights::Have;
 use crate::{Hyperparameters, ModelError};
 use gristmill_compute::{GraphBuilder, Value};
 
 /// Its matrices, gate included.
 pub(crate) const ROWS: &[TensorRow] = &[
-    row(Slot::FfnGate, "model.layers.{}.mlp.gate_proj.weight"),
-    row(Slot::FfnUp, "model.layers.{}.mlp.up_proj.weight"),
-    row(Slot::FfnDown, "model.layers.{}.mlp.down_proj.weight"),
+    row(Slot::FfnGate, "model.layers.{}.mlp.gate_proj.weight").present(without_experts),
+    row(Slot::FfnUp, "model.layers.{}.mlp.up_proj.weight").present(without_experts),
+    row(Slot::FfnDown, "model.layers.{}.mlp.down_proj.weight").present(without_experts),
 ];
 
 /// Its biases, where an architecture may have them.
@@ -27,6 +27,9 @@ pub(crate) fn build(
     block: &BlockWeights,
     x: Value,
 ) -> Result<Value, ModelError> {
+    if let Some(experts) = &hparams.experts {
+        return experts::build(graph, hparams, experts, block, x);
+    }
     let activation = hparams.architecture.choices.activation;
     let active = match &block.ffn_gate_up {
         Some(both) => {

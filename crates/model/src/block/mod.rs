@@ -1,6 +1,7 @@
 //! The parts of a block. Where architectures differ, a choice or the presence of a tensor decides.
 
 pub mod attention;
+pub mod experts;
 pub mod feed_forward;
 pub mod norm;
 pub mod rope;

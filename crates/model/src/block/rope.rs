@@ -127,6 +127,11 @@ pub(crate) fn llama3_divisors(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{RopeOverrides, RopeScalingKind};
+    use gristmill_compute::{
+        Backend, BatchShape, CpuBackend, Executor, GraphBuilder, Inputs, Plan, Shape,
+    };
+    use std::sync::Arc;
 
     /// Each of these would divide by zero, or turn positions backwards or not at all.
     #[test]
@@ -191,5 +196,332 @@ mod tests {
         for (divisor, expected) in divisors.iter().zip(expected) {
             assert!((divisor - expected).abs() < 1e-5, "{divisors:?}");
         }
+    }
+
+    /// Sizes of the model, and of each head.
+    const N_CTX: usize = 128;
+    const HEAD: usize = 16;
+    const POSITIONS: [i32; 3] = [0, 5, 100];
+
+    fn hyperparameters(
+        architecture: &str,
+        more: &[(&str, gristmill_gguf::Value)],
+    ) -> Hyperparameters {
+        let mut metadata = gristmill_gguf::Metadata::new();
+        metadata.set("general.architecture", architecture);
+        let sizes = [
+            ("block_count", 1u32),
+            ("context_length", N_CTX as u32),
+            ("embedding_length", 2 * HEAD as u32),
+            ("feed_forward_length", 8),
+            ("attention.head_count", 2),
+            ("vocab_size", 4),
+        ];
+        for (key, value) in sizes {
+            metadata.set(format!("{architecture}.{key}"), value);
+        }
+        metadata.set(
+            format!("{architecture}.attention.layer_norm_rms_epsilon"),
+            1e-6f32,
+        );
+        for (key, value) in more {
+            metadata.set(format!("{architecture}.{key}"), value.clone());
+        }
+        Hyperparameters::from_metadata(&metadata).unwrap()
+    }
+
+    /// Elements of a head before they are rotated.
+    fn head() -> Vec<f32> {
+        (0..HEAD).map(|index| 1.0 + index as f32 / 10.0).collect()
+    }
+
+    /// The head at each position, rotated by the graph. Divisors are for any context, for long and for short ones.
+    fn rotated(hparams: &Hyperparameters, n_ctx: usize, divisors: [Option<&[f32]>; 3]) -> Vec<f32> {
+        let backend: Arc<dyn Backend> = Arc::new(CpuBackend::new(1));
+        let tensor = |values: &[f32], dims: &[usize]| {
+            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            Tensor {
+                device: 0,
+                buffer: backend.import(Arc::new(bytes)).unwrap(),
+                offset: 0,
+                ty: gristmill_quant::F32,
+                shape: Shape::new(dims).unwrap(),
+            }
+        };
+        let [any, long, short] = divisors.map(|list| list.map(|list| tensor(list, &[list.len()])));
+        let weights = Weights {
+            rope_freqs: any,
+            rope_factors_long: long,
+            rope_factors_short: short,
+            ..Weights::default()
+        };
+        let rope = of_layer(hparams, 0, super::divisors(hparams, &weights, n_ctx)).unwrap();
+        let mut graph = GraphBuilder::new(BatchShape {
+            n_tokens: POSITIONS.len(),
+            ..BatchShape::default()
+        });
+        let x = graph.embed(&tensor(&head(), &[HEAD, 1]));
+        let x = graph.reshape(x, Shape::new(&[HEAD, 1, POSITIONS.len()]).unwrap());
+        let x = graph.rope(x, &rope);
+        let devices = vec![backend.clone()];
+        let plan = Plan::new(&graph.finish(&[x]).unwrap(), &devices).unwrap();
+        let mut executor = Executor::new(devices);
+        let inputs = Inputs {
+            tokens: &[0; POSITIONS.len()],
+            positions: &POSITIONS,
+            ..Inputs::default()
+        };
+        executor.run(&plan, &inputs).unwrap();
+        executor.output(0).to_vec()
+    }
+
+    /// The same in double precision: pairs `(2i, 2i + 1)` or `(i, i + n / 2)` of `n` elements turn by position times
+    /// frequency, and are multiplied by a magnitude.
+    fn turned(
+        n: usize,
+        neighbours: bool,
+        magnitude: f64,
+        frequency: impl Fn(usize) -> f64,
+    ) -> Vec<f32> {
+        let mut heads = Vec::new();
+        for position in POSITIONS {
+            let mut x: Vec<f64> = head().into_iter().map(f64::from).collect();
+            for pair in 0..n / 2 {
+                let (a, b) = match neighbours {
+                    true => (2 * pair, 2 * pair + 1),
+                    false => (pair, pair + n / 2),
+                };
+                let (sin, cos) = (f64::from(position) * frequency(pair)).sin_cos();
+                let (left, right) = (x[a], x[b]);
+                x[a] = magnitude * (left * cos - right * sin);
+                x[b] = magnitude * (left * sin + right * cos);
+            }
+            heads.extend(x.into_iter().map(|x| x as f32));
+        }
+        heads
+    }
+
+    fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+        assert_eq!(found.len(), expected.len(), "{what}");
+        for (found, expected) in found.iter().zip(expected) {
+            // Angles are rounded to f32: 100 radians to 4e-6.
+            assert!(
+                (found - expected).abs() < 3e-5,
+                "{what}: {found} {expected}"
+            );
+        }
+    }
+
+    fn plain(base: f64, n: usize) -> impl Fn(usize) -> f64 {
+        move |pair| base.powf(-2.0 * pair as f64 / n as f64)
+    }
+
+    /// YaRN by the formulas of its paper: pairs that turn more than `fast` times over the original context keep their
+    /// frequency, those that turn less than `slow` times are divided, and between them the share is linear in the pair.
+    fn yarn(
+        base: f64,
+        factor: f64,
+        context: f64,
+        (fast, slow): (f64, f64),
+    ) -> impl Fn(usize) -> f64 {
+        let n = HEAD as f64;
+        let pair_of = move |turns: f64| {
+            n * (context / (turns * std::f64::consts::TAU)).ln() / (2.0 * base.ln())
+        };
+        let low = pair_of(fast).floor().max(0.0);
+        let high = pair_of(slow).ceil().min(n - 1.0);
+        move |pair| {
+            let divided = ((pair as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
+            plain(base, HEAD)(pair) * (1.0 - divided + divided / factor)
+        }
+    }
+
+    #[test]
+    fn every_kind_of_rotation_follows_its_formula() {
+        let none = [None; 3];
+        let base = |base: f32| ("rope.freq_base", gristmill_gguf::Value::F32(base));
+        let text = |key, text: &str| (key, gristmill_gguf::Value::from(text));
+        let float = |key, value: f32| (key, gristmill_gguf::Value::F32(value));
+        let length = |key, value: u32| (key, gristmill_gguf::Value::U32(value));
+        // Neighbours, and halves.
+        let llama = hyperparameters("llama", &[base(500.0)]);
+        assert_close(
+            &rotated(&llama, N_CTX, none),
+            &turned(HEAD, true, 1.0, plain(500.0, HEAD)),
+            "normal",
+        );
+        let qwen2 = hyperparameters("qwen2", &[]);
+        assert_close(
+            &rotated(&qwen2, N_CTX, none),
+            &turned(HEAD, false, 1.0, plain(1e4, HEAD)),
+            "NeoX",
+        );
+        // The first half of each head only.
+        let partial = hyperparameters("phi3", &[length("rope.dimension_count", 8)]);
+        assert_close(
+            &rotated(&partial, N_CTX, none),
+            &turned(8, false, 1.0, plain(1e4, 8)),
+            "partial",
+        );
+        let linear = hyperparameters(
+            "llama",
+            &[
+                text("rope.scaling.type", "linear"),
+                float("rope.scaling.factor", 4.0),
+            ],
+        );
+        let divided = |pair| plain(1e4, HEAD)(pair) / 4.0;
+        assert_close(
+            &rotated(&linear, N_CTX, none),
+            &turned(HEAD, true, 1.0, divided),
+            "linear",
+        );
+        let stretched = hyperparameters(
+            "qwen3",
+            &[
+                text("rope.scaling.type", "yarn"),
+                float("rope.scaling.factor", 4.0),
+                length("rope.scaling.original_context_length", 64),
+                float("rope.scaling.yarn_beta_fast", 16.0),
+            ],
+        );
+        let magnitude = 0.1 * 4f64.ln() + 1.0;
+        let expected = turned(HEAD, false, magnitude, yarn(1e4, 4.0, 64.0, (16.0, 1.0)));
+        assert_close(&rotated(&stretched, N_CTX, none), &expected, "YaRN");
+        // Llama 3: any context; the divisors themselves have their own test.
+        let divisors: Vec<f32> = (1..=8).map(|pair| pair as f32).collect();
+        let expected = turned(HEAD, true, 1.0, |pair| {
+            plain(500.0, HEAD)(pair) / (pair + 1) as f64
+        });
+        assert_close(
+            &rotated(&llama, N_CTX, [Some(&divisors), None, None]),
+            &expected,
+            "Llama 3",
+        );
+        // LongRoPE: by the length of the context.
+        let long = hyperparameters(
+            "phi3",
+            &[
+                length("rope.scaling.original_context_length", 32),
+                float("rope.scaling.attn_factor", 1.25),
+            ],
+        );
+        let halves = [0.5; 8];
+        let lists = [None, Some(&divisors[..]), Some(&halves[..])];
+        let expected = turned(HEAD, false, 1.25, |pair| plain(1e4, HEAD)(pair) * 2.0);
+        assert_close(&rotated(&long, 32, lists), &expected, "LongRoPE, short");
+        let expected = turned(HEAD, false, 1.25, |pair| {
+            plain(1e4, HEAD)(pair) / (pair + 1) as f64
+        });
+        assert_close(&rotated(&long, 33, lists), &expected, "LongRoPE, long");
+    }
+
+    #[test]
+    fn what_is_asked_for_goes_before_the_file() {
+        let none = [None; 3];
+        let asked = |file: &[(&str, gristmill_gguf::Value)], asked: RopeOverrides| {
+            let mut hparams = hyperparameters("qwen3", file);
+            hparams.override_rope(&asked);
+            (rotated(&hparams, N_CTX, none), hparams.n_context_train)
+        };
+        let linear = [("rope.scaling.factor", gristmill_gguf::Value::F32(4.0))];
+        let kept = RopeOverrides::default();
+        let check = |found: (Vec<f32>, usize), n_context: usize, expected: Vec<f32>, what: &str| {
+            assert_close(&found.0, &expected, what);
+            assert_eq!(found.1, n_context, "{what}");
+        };
+        let turn =
+            |magnitude, frequency: &dyn Fn(usize) -> f64| turned(HEAD, false, magnitude, frequency);
+        check(
+            asked(&linear, kept),
+            N_CTX,
+            turn(1.0, &|pair| plain(1e4, HEAD)(pair) / 4.0),
+            "the file's",
+        );
+        let base = RopeOverrides {
+            freq_base: Some(100.0),
+            ..kept
+        };
+        check(
+            asked(&linear, base),
+            N_CTX,
+            turn(1.0, &|pair| plain(100.0, HEAD)(pair) / 4.0),
+            "base",
+        );
+        let scale = RopeOverrides {
+            freq_scale: Some(0.5),
+            ..kept
+        };
+        check(
+            asked(&linear, scale),
+            N_CTX,
+            turn(1.0, &|pair| plain(1e4, HEAD)(pair) / 2.0),
+            "scale",
+        );
+        check(
+            asked(&[], scale),
+            N_CTX,
+            turn(1.0, &|pair| plain(1e4, HEAD)(pair) / 2.0),
+            "scale of none",
+        );
+        let none = RopeOverrides {
+            scaling: Some(RopeScalingKind::None),
+            ..scale
+        };
+        check(
+            asked(&linear, none),
+            N_CTX,
+            turn(1.0, &plain(1e4, HEAD)),
+            "none",
+        );
+        let magnitude = |factor: f64| 0.1 * factor.ln() + 1.0;
+        let yarned = RopeOverrides {
+            scaling: Some(RopeScalingKind::Yarn),
+            original_context: Some(64),
+            ..kept
+        };
+        let expected = turn(magnitude(4.0), &yarn(1e4, 4.0, 64.0, (32.0, 1.0)));
+        check(
+            asked(&linear, yarned),
+            N_CTX,
+            expected,
+            "YaRN by the file's factor",
+        );
+        let all = RopeOverrides {
+            freq_scale: Some(0.125),
+            beta_fast: Some(8.0),
+            beta_slow: Some(2.0),
+            ..yarned
+        };
+        let expected = turn(magnitude(8.0), &yarn(1e4, 8.0, 64.0, (8.0, 2.0)));
+        // 64 times 8 positions are what this rotation is for.
+        check(asked(&linear, all), 512, expected, "YaRN as asked for");
+        let given = RopeOverrides {
+            magnitude: Some(1.5),
+            ..all
+        };
+        let expected = turn(1.5, &yarn(1e4, 8.0, 64.0, (8.0, 2.0)));
+        check(asked(&linear, given), 512, expected, "its magnitude");
+        // Without extrapolation it is linear, and nothing is made up for.
+        let flat = RopeOverrides {
+            extrapolation_factor: Some(0.0),
+            ..all
+        };
+        check(
+            asked(&linear, flat),
+            512,
+            turn(1.0, &|pair| plain(1e4, HEAD)(pair) / 8.0),
+            "no extrapolation",
+        );
+        let flat = RopeOverrides {
+            magnitude: Some(1.5),
+            ..flat
+        };
+        check(
+            asked(&linear, flat),
+            512,
+            turn(1.5, &|pair| plain(1e4, HEAD)(pair) / 8.0),
+            "but a magnitude",
+        );
     }
 }

@@ -54,7 +54,7 @@ pub(crate) const VALUE_LENGTH: Rule = Rule::U32 {
     from: &["head_dim"],
 };
 
-/// Sizes, rotation and epsilons: the first entries of most architectures.
+/// Sizes, rotation, epsilons and numbers of experts: the first entries of most architectures.
 pub(crate) const SIZES: &[Rule] = &[
     BLOCK_COUNT,
     CONTEXT_LENGTH,
@@ -68,6 +68,18 @@ pub(crate) const SIZES: &[Rule] = &[
     Rule::F32 {
         key: "attention.layer_norm_epsilon",
         from: &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"],
+    },
+    Rule::U32 {
+        key: "expert_count",
+        from: &["num_local_experts", "num_experts", "n_routed_experts"],
+    },
+    Rule::U32 {
+        key: "expert_used_count",
+        from: &[
+            "num_experts_per_tok",
+            "num_experts_per_token",
+            "top_k_experts",
+        ],
     },
 ];
 

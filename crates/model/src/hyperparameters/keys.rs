@@ -1,8 +1,8 @@
 //! Reading and checking single keys.
 
 use super::{
-    LayerHyperparameters, MAX_HEAD_LENGTH, MAX_HEADS, MAX_TOKEN_TYPES, MAX_VOCABULARY, MAX_WIDTH,
-    Pooling, RopeParameters, RopeScaling,
+    ExpertHyperparameters, LayerHyperparameters, MAX_EXPERTS, MAX_HEAD_LENGTH, MAX_HEADS,
+    MAX_TOKEN_TYPES, MAX_VOCABULARY, MAX_WIDTH, Pooling, RopeParameters, RopeScaling,
 };
 use crate::ModelError;
 use crate::arch::Architecture;
@@ -221,16 +221,53 @@ impl Keys<'_> {
         Ok(self.metadata.bool_or(&self.key("attention.causal"), true)?)
     }
 
-    /// Refuses a model whose feed-forward part is divided among experts: its tensors have other names and shapes.
-    pub fn without_experts(&self) -> Result<(), ModelError> {
+    /// The experts, where the feed-forward part is divided among such.
+    pub fn experts(
+        &self,
+        layers: &[LayerHyperparameters],
+        architecture: &Architecture,
+    ) -> Result<Option<ExpertHyperparameters>, ModelError> {
         let suffix = "expert_count";
-        match self.metadata.u32(&self.key(suffix))? {
-            None | Some(0) => Ok(()),
-            Some(n_experts) => Err(ModelError::Experts {
-                key: self.key(suffix),
-                n_experts,
-            }),
+        let stated = self.metadata.u32(&self.key(suffix))?.unwrap_or(0);
+        let Some(choice) = architecture.choices.experts else {
+            // Its tensors would have other names and shapes.
+            return match stated {
+                0 => Ok(None),
+                n_experts => Err(ModelError::Experts {
+                    key: self.key(suffix),
+                    n_experts,
+                }),
+            };
+        };
+        if stated == 0 && !choice.always {
+            return Ok(None);
         }
+        let n_experts = self.required(suffix, MAX_EXPERTS)?;
+        let n_used = self.required("expert_used_count", n_experts)?;
+        let n_ff = match choice.own_width {
+            false => None,
+            true => {
+                let suffix = "expert_feed_forward_length";
+                let stated = self.optional(suffix, MAX_WIDTH)?.filter(|&width| width > 0);
+                // Without a width of their own they share the layer's.
+                let shared = layers.first().map_or(0, |layer| layer.n_ff / n_used);
+                let n_ff = stated.unwrap_or(shared);
+                if n_ff == 0 {
+                    return Err(self.refused(suffix, n_ff, "must not be 0"));
+                }
+                Some(n_ff)
+            }
+        };
+        let scale = self.float("expert_weights_scale", 0.0..=f32::MAX)?;
+        Ok(Some(ExpertHyperparameters {
+            n_experts,
+            n_used,
+            n_ff,
+            gating: choice.gating,
+            normalized: choice.normalized,
+            // 0 stands for none, as in the reference.
+            scale: scale.filter(|&scale| scale > 0.0).unwrap_or(1.0),
+        }))
     }
 
     pub fn head_lengths(&self, n_embd: usize, n_head: usize) -> Result<(usize, usize), ModelError> {
@@ -383,11 +420,11 @@ impl Keys<'_> {
     }
 
     fn yarn(&self, factor: f32) -> Result<RopeScaling, ModelError> {
+        let extrapolation = self.float("rope.scaling.yarn_ext_factor", 0.0..=f32::MAX)?;
+        let extrapolation_factor = extrapolation.unwrap_or(1.0);
         Ok(RopeScaling::Yarn {
             factor,
-            extrapolation_factor: self
-                .float("rope.scaling.yarn_ext_factor", 0.0..=f32::MAX)?
-                .unwrap_or(1.0),
+            extrapolation_factor,
             beta_fast: self
                 .float("rope.scaling.yarn_beta_fast", f32::MIN_POSITIVE..=f32::MAX)?
                 .unwrap_or(32.0),
@@ -396,7 +433,11 @@ impl Keys<'_> {
                 .unwrap_or(1.0),
             magnitude: self
                 .float("rope.scaling.yarn_attn_factor", 0.0..=f32::MAX)?
-                .unwrap_or_else(|| Yarn::magnitude(factor)),
+                // Without extrapolation nothing is made up for, as in the reference.
+                .unwrap_or_else(|| match extrapolation_factor {
+                    0.0 => 1.0,
+                    _ => Yarn::magnitude(factor),
+                }),
         })
     }
 

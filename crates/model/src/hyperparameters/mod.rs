@@ -2,19 +2,24 @@
 
 mod keys;
 mod pooling;
+mod rope_overrides;
 
 use crate::ModelError;
 use crate::arch::{self, Architecture, AttentionScale, Norm};
 use crate::tensors::Slot;
+use gristmill_compute::Gating;
 use gristmill_gguf::Metadata;
 use keys::Keys;
 pub use pooling::Pooling;
+
+pub use rope_overrides::{RopeOverrides, RopeScalingKind};
 
 /// Most layers a model may have, as in the reference.
 pub const MAX_LAYERS: usize = 512;
 const MAX_HEADS: usize = 1 << 12;
 const MAX_HEAD_LENGTH: usize = 1 << 14;
 const MAX_WIDTH: usize = 1 << 22;
+const MAX_EXPERTS: usize = 1 << 10;
 const MAX_VOCABULARY: usize = 1 << 26;
 const MAX_TOKEN_TYPES: usize = 1 << 16;
 
@@ -67,6 +72,8 @@ pub struct Hyperparameters {
     pub rope: RopeParameters,
     /// Rotation in windowed layers.
     pub window_rope: RopeParameters,
+    /// The experts that the feed-forward part is divided among.
+    pub experts: Option<ExpertHyperparameters>,
     /// Each layer's own facts.
     pub layers: Vec<LayerHyperparameters>,
 }
@@ -82,6 +89,23 @@ pub struct LayerHyperparameters {
     pub n_ff: usize,
     /// Whether attention is limited to the window.
     pub windowed: bool,
+}
+
+/// The experts of a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExpertHyperparameters {
+    /// Their number.
+    pub n_experts: usize,
+    /// How many a token takes.
+    pub n_used: usize,
+    /// Width of each one's feed-forward part; none where it is the layer's `n_ff`.
+    pub n_ff: Option<usize>,
+    /// How the router's logits become weights.
+    pub gating: Gating,
+    /// Whether the weights of a token's experts are divided by their sum.
+    pub normalized: bool,
+    /// Factor on the weights.
+    pub scale: f32,
 }
 
 /// How positions become angles.
@@ -134,11 +158,11 @@ impl Hyperparameters {
             metadata,
             prefix: architecture.name,
         };
-        keys.without_experts()?;
         let n_layers = keys.required("block_count", MAX_LAYERS)?;
         let n_embd = keys.required("embedding_length", MAX_WIDTH)?;
         let window = keys.window(architecture)?;
         let layers = keys.layers(n_layers, window.is_some(), architecture)?;
+        let experts = keys.experts(&layers, architecture)?;
         let n_head = layers[0].n_head;
         let (key_length, value_length) = keys.head_lengths(n_embd, n_head)?;
         let n_rot = keys.rotated(key_length, architecture)?;
@@ -189,6 +213,7 @@ impl Hyperparameters {
             rotates: keys.rotates(architecture)?,
             rope,
             window_rope: keys.window_rope(&rope, architecture)?,
+            experts,
             layers,
         })
     }

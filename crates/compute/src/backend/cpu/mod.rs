@@ -6,6 +6,7 @@
 
 mod attention;
 pub(super) mod elementwise;
+mod experts;
 mod memory;
 pub(super) mod parallel;
 mod product;
@@ -40,6 +41,8 @@ pub struct CpuBackend {
 pub(super) struct Scratch {
     prepared: Prepared,
     pub(super) frequencies: Vec<f32>,
+    /// Logits of a router.
+    logits: Vec<f32>,
 }
 
 /// One execution in progress.
@@ -120,6 +123,7 @@ impl Backend for CpuBackend {
     fn supports(&self, op: &Op) -> bool {
         match op {
             Op::MatMul(op) => kernels::supports(op.weight.ty),
+            Op::ExpertMatMul(op) => kernels::supports(op.weight.ty),
             _ => op.tensors().all(|tensor| tensor.ty.can_decode()),
         }
     }
@@ -159,7 +163,7 @@ impl Backend for CpuBackend {
                     steps = &steps[n_products..];
                     continue;
                 }
-                run.step(step, values, &mut scratch.frequencies)?;
+                run.step(step, values, scratch)?;
                 scratch.prepared.written(step.output);
                 steps = rest;
             }
@@ -173,7 +177,7 @@ impl Run<'_> {
         &self,
         step: &Step,
         values: &mut [f32],
-        frequencies: &mut Vec<f32>,
+        scratch: &mut Scratch,
     ) -> Result<(), ComputeError> {
         if step.output.len == 0 && !matches!(step.op, Op::StoreKv(_)) {
             return Ok(());
@@ -181,6 +185,9 @@ impl Run<'_> {
         match &step.op {
             Op::Embed(op) => self.embed(op, output(step, values)?),
             Op::SelectOutputs => self.select_outputs(step, values),
+            Op::Route(op) => self.route(op, step, values, &mut scratch.logits),
+            Op::Combine => self.combine(step, values),
+            Op::GateRows => self.gate_rows(step, values),
             Op::AddRow(op) => self.with_row(step, &op.row, values, kernels::add_assign),
             Op::MulRow(op) => self.with_row(step, &op.row, values, kernels::mul_assign),
             Op::Add => self.binary(step, values, kernels::add_assign),
@@ -191,12 +198,14 @@ impl Run<'_> {
             Op::Glu(op) => self.glu(step, op.activation, values),
             Op::RmsNorm(op) => self.rms_norm(op, step, values, kernels::rms_norm),
             Op::LayerNorm(op) => self.layer_norm(op, step, values),
-            Op::RopeTable(op) => self.rope_table(op, output(step, values)?, frequencies),
+            Op::RopeTable(op) => {
+                self.rope_table(op, output(step, values)?, &mut scratch.frequencies)
+            }
             Op::Rotate(op) => self.rotate(op, step, values, ROTATIONS),
             Op::StoreKv(op) => self.store(op, step, values),
             Op::Attend(op) => self.attend(op, step, values, kernels::attention),
             // Products are done in groups before this; a reshape is another name for the same elements, and no step.
-            Op::MatMul(_) | Op::Reshape(_) => Ok(()),
+            Op::MatMul(_) | Op::ExpertMatMul(_) | Op::Reshape(_) => Ok(()),
         }
     }
 }

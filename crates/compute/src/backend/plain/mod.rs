@@ -2,6 +2,7 @@
 //! conformance tests and stands in for a device whose memory the host cannot see.
 
 mod attention;
+mod experts;
 mod memory;
 mod ops;
 

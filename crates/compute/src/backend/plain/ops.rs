@@ -1,5 +1,6 @@
 //! The formulas of all ops but attention. Sums run in f64.
 
+use super::experts;
 use super::memory::Memory;
 use crate::op::{Glu, LayerNorm, RmsNorm, Rotate};
 use crate::{Activation, ComputeError, Inputs, Op, Rope, RopeStyle, Step, Tensor};
@@ -26,6 +27,10 @@ pub fn compute(
             return Ok(inputs.output_rows.iter().flat_map(row).copied().collect());
         }
         Op::MatMul(op) => return matmul(memory, &op.weight, &x),
+        Op::Route(op) => return experts::route(memory, op, x, step),
+        Op::ExpertMatMul(op) => return experts::expert_matmul(memory, op, &x, y, step),
+        Op::Combine => return Ok(experts::combine(&x, y, step)),
+        Op::GateRows => experts::gate_rows(&mut x, y, row_len),
         Op::RopeTable(op) => return rope_table(memory, op, inputs),
         Op::AddRow(op) => rows_with(&mut x, &memory.decoded_row(&op.row, 0)?, |x, w| x + w),
         Op::MulRow(op) => rows_with(&mut x, &memory.decoded_row(&op.row, 0)?, |x, w| x * w),
@@ -83,23 +88,29 @@ fn erf(x: f64) -> f64 {
 
 fn matmul(memory: &Memory, weight: &Tensor, x: &[f32]) -> Result<Vec<f32>, ComputeError> {
     let (n, n_rows) = (weight.shape.row_len(), weight.shape.n_rows());
-    let columns: Vec<f32> = if weight.ty.is_quantized() {
-        x.chunks(GROUP).flat_map(rounded).collect()
-    } else {
-        x.to_vec()
-    };
+    let columns = columns_of(weight, x);
     let mut out = vec![0.0; columns.len() / n * n_rows];
     for row in 0..n_rows {
         let weights = memory.decoded_row(weight, row)?;
         for (index, column) in columns.chunks_exact(n).enumerate() {
-            let products = weights
-                .iter()
-                .zip(column)
-                .map(|(&w, &x)| f64::from(w) * f64::from(x));
-            out[index * n_rows + row] = products.sum::<f64>() as f32;
+            out[index * n_rows + row] = dot(&weights, column);
         }
     }
     Ok(out)
+}
+
+/// Columns as a product with these weights sees them.
+pub fn columns_of(weight: &Tensor, x: &[f32]) -> Vec<f32> {
+    match weight.ty.is_quantized() {
+        true => x.chunks(GROUP).flat_map(rounded).collect(),
+        false => x.to_vec(),
+    }
+}
+
+pub fn dot(weights: &[f32], column: &[f32]) -> f32 {
+    let products = weights.iter().zip(column);
+    let products = products.map(|(&w, &x)| f64::from(w) * f64::from(x));
+    products.sum::<f64>() as f32
 }
 
 /// Activations that share a scale where the weights are quantized.
