@@ -55,6 +55,10 @@ impl<'a> Shards<'a> {
                 SpecSource::Checkpoint(name) => name,
                 // Conversion makes it again.
                 SpecSource::Computed(_) => continue,
+                SpecSource::Experts(_) => {
+                    let what = format!("a model with experts (tensor `{}`)", spec.name);
+                    return Err(ConvertError::NotExportable { what });
+                }
             };
             let Some(view) = model.tensor(&spec.name) else {
                 continue;
