@@ -21,10 +21,6 @@ pub const ARCHITECTURE_NAMES: [(&str, &str); 8] = [
     ),
     ("crates/tokenizer/src/", "the same values"),
     (
-        "crates/engine/src/reply/family/",
-        "families of answers, one of which is spelled as an architecture",
-    ),
-    (
         "crates/engine/src/chat/builtin/",
         "names of chat templates, some of which are spelled as architectures",
     ),
