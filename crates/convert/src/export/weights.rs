@@ -28,6 +28,8 @@ const F16_OVERFLOW: f32 = 65520.0;
 struct Exported {
     /// Index of its spec.
     spec: usize,
+    /// Which expert's part of the spec's tensor it is, where experts lie apart.
+    expert: Option<usize>,
     /// Name in the checkpoint.
     name: String,
     ty: TensorType,
@@ -51,14 +53,11 @@ impl<'a> Shards<'a> {
     ) -> Result<Self, ConvertError> {
         let mut tensors = Vec::new();
         for (index, spec) in specs.iter().enumerate() {
-            let name = match &spec.source {
-                SpecSource::Checkpoint(name) => name,
-                // Conversion makes it again.
+            // What is computed is made again by conversion.
+            let (names, apart) = match &spec.source {
+                SpecSource::Checkpoint(name) => (std::slice::from_ref(name), false),
+                SpecSource::Experts(names) => (names.apart.as_slice(), true),
                 SpecSource::Computed(_) => continue,
-                SpecSource::Experts(_) => {
-                    let what = format!("a model with experts (tensor `{}`)", spec.name);
-                    return Err(ConvertError::NotExportable { what });
-                }
             };
             let Some(view) = model.tensor(&spec.name) else {
                 continue;
@@ -67,17 +66,21 @@ impl<'a> Shards<'a> {
             let own = if kept { view.info.ty } else { F32 };
             let ty = options.output_type.unwrap_or(own);
             let mut shape: Vec<u64> = spec.dims.iter().rev().copied().collect();
+            if apart {
+                shape.remove(0);
+            }
             if spec.transform == RowTransform::Transposed {
                 shape.reverse();
             }
             let n_elements: u64 = shape.iter().product();
-            tensors.push(Exported {
+            tensors.extend(names.iter().enumerate().map(|(expert, name)| Exported {
                 spec: index,
+                expert: apart.then_some(expert),
                 name: name.clone(),
                 ty,
-                shape,
+                shape: shape.clone(),
                 bytes: n_elements * ty.block_bytes() as u64,
-            });
+            }));
         }
         put_in_order(&mut tensors, model, specs);
         let mut files: Vec<Vec<Exported>> = Vec::new();
@@ -255,7 +258,8 @@ impl Turned<'_> {
             (1, RowTransform::HalvesToPairs { .. }) => 1,
             _ => dims[0] as usize,
         };
-        let n_rows = (dims.iter().product::<u64>() as usize) / row_len.max(1);
+        let n_elements = self.tensor.shape.iter().product::<u64>() as usize;
+        let n_rows = n_elements / row_len.max(1);
         if self.spec.transform == RowTransform::Transposed {
             let values = self.decoded((0..n_rows).collect(), row_len)?;
             let turned = transposed(&values, row_len);
@@ -299,6 +303,8 @@ impl Turned<'_> {
         values.resize(rows.len() * row_len, 0.0);
         let rows_per_chunk = (CHUNK_ELEMENTS / row_len.max(1)).max(1);
         let data = self.view.data;
+        let n_elements = self.tensor.shape.iter().product::<u64>() as usize;
+        let first_row = self.tensor.expert.unwrap_or(0) * (n_elements / row_len.max(1));
         let failed = std::sync::Mutex::new(None);
         for_each_chunk(
             self.pool,
@@ -307,7 +313,7 @@ impl Turned<'_> {
             |chunk, out| {
                 let rows = rows[chunk * rows_per_chunk..].iter();
                 for (row, out) in rows.zip(out.chunks_exact_mut(row_len)) {
-                    let start = row * row_bytes;
+                    let start = (first_row + row) * row_bytes;
                     if let Err(error) = ty.decode(&data[start..start + row_bytes], out) {
                         *failed
                             .lock()
