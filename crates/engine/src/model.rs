@@ -7,7 +7,8 @@ use gristmill_compute::{
 };
 use gristmill_gguf as gguf;
 use gristmill_model::{
-    Hyperparameters, ModelError, RopeOverrides, Slot, TensorSpec, Weights, build_hidden, build_scores,
+    Hyperparameters, ModelError, RopeOverrides, Slot, TensorSpec, Weights, build_hidden,
+    build_scores,
 };
 use gristmill_quant::TensorType;
 use gristmill_tokenizer::Tokenizer;

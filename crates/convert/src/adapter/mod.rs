@@ -186,6 +186,7 @@ fn authorship(
         size: Size {
             n_params: n_params.fold(0, u64::saturating_add),
             is_part: true,
+            experts: None,
         },
     };
     let config = read_json(&options.folder.join("config.json"))?.unwrap_or_default();

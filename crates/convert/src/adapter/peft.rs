@@ -174,7 +174,8 @@ impl Matching<'_> {
             .into_iter()
             .filter_map(|spec| match &spec.source {
                 SpecSource::Checkpoint(name) => Some((name.clone(), spec)),
-                SpecSource::Computed(_) => None,
+                // Products of experts take no adapter yet.
+                SpecSource::Experts(_) | SpecSource::Computed(_) => None,
             })
             .collect();
         let mut full = Vec::new();

@@ -41,7 +41,10 @@ impl ReverseSource<'_> {
     /// An architecture without a class.
     pub fn reverse(&self) -> Result<Reversed, ModelError> {
         let architecture = self.hparams.architecture;
-        let candidates = architecture.classes.iter().map(|class| {
+        let has_experts = self.integer("expert_used_count").is_some();
+        let mut classes: Vec<&Class> = architecture.classes.iter().collect();
+        classes.sort_by_key(|class| routes(class) != has_experts);
+        let candidates = classes.into_iter().map(|class| {
             let values = self.configuration(class);
             let lost = self.lost(&values);
             Reversed { values, lost }
@@ -100,6 +103,18 @@ impl ReverseSource<'_> {
         if architecture.has(Slot::Output) {
             let tied = !(self.has)(Slot::Output.name());
             values.insert("tie_word_embeddings".into(), tied.into());
+        }
+        // What the class takes for granted otherwise, and graphs know one way only.
+        for fact in class.facts {
+            let fact::Otherwise::Refuse(expected) = fact.otherwise else {
+                continue;
+            };
+            if let (true, Ok(expected @ Value::Bool(_))) = (
+                defaults_of(class).any(|key| key == fact.key),
+                serde_json::from_str(expected),
+            ) {
+                values.insert(fact.key.into(), expected);
+            }
         }
         self.attention(class, &mut values);
         self.rotation(class, &mut values);
@@ -324,6 +339,11 @@ impl ReverseSource<'_> {
 }
 
 /// The keys that a class has defaults for: those are its own names.
+/// Whether models of a class have experts.
+fn routes(class: &Class) -> bool {
+    defaults_of(class).any(|key| key == "num_experts_per_tok")
+}
+
 fn defaults_of(class: &Class) -> impl Iterator<Item = &'static str> {
     let lines = class.defaults.iter().copied().flatten();
     lines.map(|(key, _)| *key)
