@@ -7,7 +7,7 @@ use super::cpu::elementwise::EXP_COST;
 use super::cpu::parallel::for_rows;
 use super::cpu::rope::TURN_COST;
 use super::cpu::tensors::floats;
-use super::cpu::{CpuBackend, Run, kernel_error, output, output_and_operand};
+use super::cpu::{CpuBackend, Run, Scratch, kernel_error, output, output_and_operand};
 use super::{Backend, Region};
 use crate::op::{Glu, MatMul};
 use crate::{
@@ -58,6 +58,8 @@ impl Backend for LlamaCppBackend {
             Op::StoreKv(_) | Op::Attend(_) => {
                 op.tensors().all(|cache| cache.ty == F16 || cache.ty == F32)
             }
+            // Their order of additions is not followed yet.
+            Op::ExpertMatMul(_) => false,
             _ => self.cpu.supports(op),
         }
     }
@@ -99,7 +101,7 @@ impl Backend for LlamaCppBackend {
                     }
                     // Products of the same columns follow each other: another op between them may have written the columns.
                     rounded.source = None;
-                    follow(run, step, values, &mut scratch.frequencies)?;
+                    follow(run, step, values, scratch)?;
                 }
                 Ok(())
             })
@@ -111,10 +113,10 @@ fn follow(
     run: &Run<'_>,
     step: &Step,
     values: &mut [f32],
-    frequencies: &mut Vec<f32>,
+    scratch: &mut Scratch,
 ) -> Result<(), ComputeError> {
     if step.output.len == 0 {
-        return run.step(step, values, frequencies);
+        return run.step(step, values, scratch);
     }
     let rotations = [kernels::rotate_normal, kernels::rotate_neox];
     match &step.op {
@@ -135,7 +137,7 @@ fn follow(
                 kernels::attention(pool, shape, scales_queries, batch, k, v, out)
             })
         }
-        _ => run.step(step, values, frequencies),
+        _ => run.step(step, values, scratch),
     }
 }
 
