@@ -97,6 +97,7 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-hff", "hf-file"),
     ("-hft", "hf-token"),
     ("-if", "interactive-first"),
+    ("-jf", "json-schema-file"),
     ("-kvo", "kv-offload"),
     ("-lm", "load-mode"),
     ("-lv", "verbosity"),

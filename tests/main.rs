@@ -13,6 +13,8 @@ mod chat;
 mod check;
 #[path = "main/checkpoints.rs"]
 mod checkpoints;
+#[path = "main/constraint.rs"]
+mod constraint;
 #[path = "main/containers.rs"]
 mod containers;
 #[path = "main/context.rs"]
@@ -68,6 +70,8 @@ mod pipeline;
 mod quantize;
 #[path = "main/real.rs"]
 mod real;
+#[path = "main/real_schemas.rs"]
+mod real_schemas;
 #[path = "main/recipes.rs"]
 mod recipes;
 #[path = "main/regression.rs"]

@@ -4,6 +4,7 @@ mod chat;
 mod chat_flags;
 mod command;
 mod completion;
+mod constraint;
 pub(super) mod flags;
 pub(super) mod input;
 mod output;
@@ -48,6 +49,8 @@ pub struct Run {
     #[command(flatten)]
     sampling: sampling::SamplingFlags,
     #[command(flatten)]
+    constraint: constraint::ConstraintFlags,
+    #[command(flatten)]
     load: flags::LoadFlags,
     #[command(flatten)]
     placing: placing::PlacingFlags,
@@ -80,6 +83,7 @@ impl Command for Run {
     const EXAMPLES: &'static str = "gristmill run -m model.gguf
         gristmill run -m model.gguf -p 'Name three rivers.' -st
         gristmill run -m model.gguf -no-cnv -p 'Once upon a time' -n 64 --temp 0
+        gristmill run -m model.gguf -st -p 'Three rivers, as JSON.' -j '{\"items\": {\"type\": \"string\"}, \"type\": \"array\"}'
         gristmill run -hf ggml-org/gemma-3-270m-it-GGUF:Q8_0
         gristmill run -m model.gguf --lora-scaled adapter.gguf:0.5 -p 'Name three rivers.' -st";
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-cli", "llama-completion"];
@@ -97,6 +101,7 @@ impl Command for Run {
         let escape = self.prompt.escapes(reference.is_some());
         let prompt = self.prompt.read(escape)?;
         let said = self.said(escape)?;
+        let held_to = self.constraint.asked()?;
         let mut options = self.load.options();
         options.rope = self.rope.overrides();
         let quiet = self.output.quiet();
@@ -107,7 +112,11 @@ impl Command for Run {
         let path = self.model.path();
         let model = load(path, &options, &self.placing, quiet)?;
         let adapters = self.adapters.load(&model)?;
-        let answer = self.answer(&model)?;
+        let mut answer = self.answer(&model)?;
+        answer.constraint = match held_to {
+            Some(asked) => Some(asked.compiled(model.tokenizer())?),
+            None => None,
+        };
         let template = match said.template {
             _ if self.is_plain() => None,
             Some(given) => Some(given),
@@ -217,9 +226,8 @@ impl Run {
             }
         }
         let sampling = self.sampling.options(&recommended.wishes);
-        let mut answer = self
-            .answer
-            .options(sampling, self.output.n_probabilities())?;
+        let answer = self.answer.options(sampling)?;
+        let mut answer = self.output.noting(answer);
         let stops = self.chat.reverse_prompt.iter();
         answer.stops.extend(stops.cloned());
         Ok(answer)

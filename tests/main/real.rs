@@ -52,6 +52,7 @@ fn answer(model: &Arc<Model>, prompt: &str, n: usize) -> (Vec<u32>, f64, f64) {
         ..Default::default()
     };
     let mut listener = Listener {
+        on_step: &mut |_| {},
         on_prompt: &mut |_, _| {},
         on_text: &mut |_| (),
         interrupted: &|| false,

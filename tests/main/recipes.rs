@@ -59,6 +59,7 @@ fn speak(path: &Path) -> Vec<u32> {
         ..Default::default()
     };
     let mut listener = Listener {
+        on_step: &mut |_| {},
         on_prompt: &mut |_, _| (),
         on_text: &mut |_| (),
         interrupted: &|| false,

@@ -45,6 +45,44 @@ pub enum EngineError {
         /// What it must be.
         expected: &'static str,
     },
+    /// A constraint that cannot be read, and where.
+    #[error("{kind}, line {line}, column {column}: {message}")]
+    Grammar {
+        /// What it is written in.
+        kind: &'static str,
+        /// Line, from 1.
+        line: usize,
+        /// Character in the line, from 1.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A constraint that cannot be read or is not supported.
+    #[error("{kind}: {message}")]
+    Constraint {
+        /// What it is written in.
+        kind: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+    /// A vocabulary that no constraint can be compiled for.
+    #[error("the vocabulary of {n_vocab} tokens has too long or too many ones for constraints")]
+    ConstraintVocabulary {
+        /// Tokens of the vocabulary.
+        n_vocab: usize,
+    },
+    /// The constraint allows no token here, or became too large.
+    #[error("no token of the vocabulary keeps to the constraint here: {message}")]
+    ConstraintStuck {
+        /// What stopped it.
+        message: String,
+    },
+    /// All tokens that the constraint allows have the logit negative infinity.
+    #[error("no token can be chosen: the {n_allowed} that keep to the constraint are forbidden")]
+    ConstraintForbidden {
+        /// How many there are.
+        n_allowed: usize,
+    },
     /// The model gave logits that no token can be chosen from.
     #[error(
         "the model gave invalid logits: {n_nan} not a number and {n_infinite} infinite of {n_vocab}"
@@ -400,6 +438,18 @@ impl EngineError {
                 "change the messages, or give another template with --chat-template or --chat-template-file"
             }
             EngineError::TensorPlace { .. } => "use a machine with 64 bits",
+            EngineError::Grammar { .. } | EngineError::Constraint { .. } => {
+                "docs/structured-output.md tells what each form of constraint may have"
+            }
+            EngineError::ConstraintVocabulary { .. } => {
+                "generate without a constraint, or with another model"
+            }
+            EngineError::ConstraintStuck { .. } => {
+                "give a constraint that allows more, or a simpler one"
+            }
+            EngineError::ConstraintForbidden { .. } => {
+                "give fewer negative logit biases, or a constraint that allows more"
+            }
             EngineError::NoClassifier => {
                 "use a reranker, or another pooling (mean, cls, last, none)"
             }
@@ -460,6 +510,11 @@ impl EngineError {
             | EngineError::TooLongToEmbed { .. }
             | EngineError::Limit { .. }
             | EngineError::TemplateRefused { .. }
+            | EngineError::Grammar { .. }
+            | EngineError::Constraint { .. }
+            | EngineError::ConstraintVocabulary { .. }
+            | EngineError::ConstraintStuck { .. }
+            | EngineError::ConstraintForbidden { .. }
             | EngineError::TensorPlace { .. } => self.fixed_hint().map(str::to_owned),
             EngineError::Item { source, .. } => source.hint(),
             EngineError::NoCandidates => {

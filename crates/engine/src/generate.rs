@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use gristmill_tokenizer::{StreamDecoder, Tokenizer};
 
+use crate::constraint::{Constraint, ConstraintState};
 use crate::error::EngineError;
 use crate::model::CONTEXT_MAX;
 use crate::sampling::{
@@ -138,6 +139,13 @@ pub struct GenerateOptions {
     pub shown: Vec<u32>,
     /// How many of the most probable tokens to note per step; with 0 steps are not noted at all.
     pub n_probabilities: usize,
+    /// Whether probabilities are those that the stages of sampling leave, in place of the model's own.
+    pub post_sampling: bool,
+    /// What the answer is held to.
+    pub constraint: Option<Constraint>,
+    /// The text that ends what comes before the constraint, where the answer begins with something else: the end marker
+    /// of the thinking that the prompt has opened.
+    pub constraint_after: Option<String>,
 }
 
 impl Default for GenerateOptions {
@@ -151,6 +159,9 @@ impl Default for GenerateOptions {
             special: false,
             shown: Vec::new(),
             n_probabilities: 0,
+            post_sampling: false,
+            constraint: None,
+            constraint_after: None,
         }
     }
 }
@@ -163,6 +174,8 @@ pub enum StopReason {
     EndOfGeneration(u32),
     /// A stop string was found.
     StopString(String),
+    /// What the answer is held to allows nothing more.
+    ConstraintComplete,
     /// The limit was reached.
     Limit,
     /// The context is full.
@@ -172,11 +185,12 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// A word for it: `eog`, `stop`, `length`, `context` or `interrupted`.
+    /// A word for it: `eog`, `stop`, `complete`, `length`, `context` or `interrupted`.
     pub fn word(&self) -> &'static str {
         match self {
             StopReason::EndOfGeneration(_) => "eog",
             StopReason::StopString(_) => "stop",
+            StopReason::ConstraintComplete => "complete",
             StopReason::Limit => "length",
             StopReason::ContextFull => "context",
             StopReason::Interrupted => "interrupted",
@@ -189,7 +203,8 @@ impl StopReason {
 pub struct Step {
     /// The token taken.
     pub id: u32,
-    /// Its log probability by the model itself, before any sampling stage.
+    /// Its log probability by the model itself, before any sampling stage; behind all with
+    /// [`GenerateOptions::post_sampling`].
     pub log_probability: f32,
     /// The most probable tokens, best first.
     pub top: Vec<TokenProbability>,
@@ -259,6 +274,8 @@ pub struct Listener<'a> {
     /// Takes each piece of text as soon as it is decided, one for each token; pieces are whole characters, and empty where
     /// nothing is decided yet.
     pub on_text: &'a mut dyn FnMut(&str),
+    /// Told of each token that is picked, before its text, where steps are noted ([`GenerateOptions::n_probabilities`]).
+    pub on_step: &'a mut dyn FnMut(&Step),
     /// Told before each part of the prompt, and behind the last one, how many tokens are computed, and of how many.
     pub on_prompt: &'a mut dyn FnMut(usize, usize),
     /// Whether to stop; asked before every token.
@@ -303,7 +320,8 @@ pub fn generate(
         if options.limit == Limit::Tokens(0) {
             return Ok(writer.finish(StopReason::Limit, listener.on_text));
         }
-        let reason = match writer.take(prediction.logits, listener.on_text)? {
+        let taken = writer.take(prediction.logits, listener.on_text, listener.on_step)?;
+        let reason = match taken {
             Some(reason) => reason,
             None if options.limit == Limit::Tokens(writer.n_answer()) => StopReason::Limit,
             None if (listener.interrupted)() => StopReason::Interrupted,
@@ -378,6 +396,7 @@ struct AnswerWriter<'a> {
     ids: Vec<u32>,
     answer: Vec<u32>,
     chain: Chain,
+    constraint: Option<ConstraintState>,
     decoder: StreamDecoder,
     stops: StopMatcher,
     text: String,
@@ -403,12 +422,16 @@ impl<'a> AnswerWriter<'a> {
         }
         let mut chain = Chain::new(&sampling, &**tokenizer)?;
         prompt.iter().for_each(|&id| chain.accept(id));
+        let after = options.constraint_after.as_deref();
+        let constraint = options.constraint.as_ref();
+        let constraint = constraint.map(|found| ConstraintState::new(tokenizer, found, after));
         Ok(AnswerWriter {
             tokenizer,
             options,
             ids: prompt.to_vec(),
             answer: Vec::new(),
             chain,
+            constraint,
             decoder: tokenizer.stream(options.special),
             stops: StopMatcher::new(options.stops.iter().map(String::as_str)),
             text: String::new(),
@@ -427,19 +450,20 @@ impl<'a> AnswerWriter<'a> {
         &mut self,
         logits: &[f32],
         on_text: &mut dyn FnMut(&str),
+        on_step: &mut dyn FnMut(&Step),
     ) -> Result<Option<StopReason>, EngineError> {
-        let id = self.chain.sample(logits)?;
+        let id = match &mut self.constraint {
+            Some(constraint) => constraint.sample(&mut self.chain, logits)?,
+            None => self.chain.sample(logits)?,
+        };
+        if self.options.n_probabilities > 0 {
+            let step = self.step(id, logits);
+            on_step(&step);
+            self.steps.push(step);
+        }
         self.chain.accept(id);
         self.ids.push(id);
         self.answer.push(id);
-        if self.options.n_probabilities > 0 {
-            let top = top_log_probabilities(logits, self.options.n_probabilities);
-            self.steps.push(Step {
-                id,
-                log_probability: log_probability(logits, id),
-                top,
-            });
-        }
         let ends = self.tokenizer.is_eog(id);
         if ends && !self.options.special {
             return Ok(Some(StopReason::EndOfGeneration(id)));
@@ -447,11 +471,32 @@ impl<'a> AnswerWriter<'a> {
         let shows = self.options.special || self.options.shown.binary_search(&id).is_ok();
         let piece = self.decoder.push_as(id, shows);
         let stopped = self.emit(&piece, on_text);
-        Ok(if ends {
-            Some(StopReason::EndOfGeneration(id))
-        } else {
-            stopped
+        let complete = || {
+            let constraint = self.constraint.as_ref();
+            let is_complete = constraint.is_some_and(ConstraintState::is_complete);
+            is_complete.then_some(StopReason::ConstraintComplete)
+        };
+        Ok(match ends {
+            true => Some(StopReason::EndOfGeneration(id)),
+            false => stopped.or_else(complete),
         })
+    }
+
+    /// The step that picks a token.
+    fn step(&mut self, id: u32, logits: &[f32]) -> Step {
+        let n = self.options.n_probabilities;
+        let (log_probability, top) = match self.options.post_sampling {
+            true => self.chain.left(id, n),
+            false => (
+                log_probability(logits, id),
+                top_log_probabilities(logits, n),
+            ),
+        };
+        Step {
+            id,
+            log_probability,
+            top,
+        }
     }
 
     fn emit(&mut self, piece: &str, on_text: &mut dyn FnMut(&str)) -> Option<StopReason> {
@@ -487,4 +532,4 @@ impl<'a> AnswerWriter<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

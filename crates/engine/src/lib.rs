@@ -12,6 +12,7 @@ mod adapter;
 mod cache;
 pub mod chat;
 mod check_values;
+pub mod constraint;
 mod context;
 mod embed;
 mod error;

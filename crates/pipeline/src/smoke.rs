@@ -55,6 +55,7 @@ pub fn smoke_test(path: &Path, n_threads: Option<usize>) -> Result<SmokeTest, Pi
     };
     let mut listener = Listener {
         on_text: &mut |_| (),
+        on_step: &mut |_| {},
         on_prompt: &mut |_, _| (),
         interrupted: &|| false,
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use gristmill_engine::chat::{ChatTemplate, Message, RenderInput};
-use gristmill_engine::reply::{ReplyFormat, ReplyParser};
+use gristmill_engine::reply::{ReasoningForm, ReplyFormat, ReplyParser};
 use gristmill_engine::sampling::RANDOM_SEED;
 use gristmill_engine::{
     ChatPrompt, EngineError, GenerateOptions, Session, StopReason, chat_prompt,
@@ -361,11 +361,19 @@ impl<'a> Chat<'a> {
         let budget = self.budget();
         let format = self.rules.format.clone();
         let parser = format.map(|format| ReplyParser::new(format, &prompt.text, self.n_calls));
+        // A model that thinks first is not held to the form while it does.
+        let marks =
+            ReplyFormat::detect(self.rules.template.source(), None, ReasoningForm::default());
+        let thinks = marks.is_open(&prompt.text);
+        let options = GenerateOptions {
+            constraint_after: thinks.then(|| marks.reasoning().end.to_owned()),
+            ..self.options.clone()
+        };
         let listener = interrupt::Listener::new();
         let said = self.cache.generate(
             &mut self.session,
             &prompt.ids,
-            &self.options,
+            &options,
             budget.as_ref(),
             self.output.show(parser),
             &listener,

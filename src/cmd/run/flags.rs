@@ -123,11 +123,7 @@ impl AnswerFlags {
         (text(&self.in_prefix), text(&self.in_suffix))
     }
 
-    pub fn options(
-        &self,
-        sampling: SamplingOptions,
-        n_probabilities: usize,
-    ) -> anyhow::Result<GenerateOptions> {
+    pub fn options(&self, sampling: SamplingOptions) -> anyhow::Result<GenerateOptions> {
         Ok(GenerateOptions {
             limit: Limit::from_number(self.predict)?,
             context_shift: match self.context_shift {
@@ -139,7 +135,7 @@ impl AnswerFlags {
             ignore_eos: self.ignore_eos,
             special: self.special,
             shown: Vec::new(),
-            n_probabilities,
+            ..GenerateOptions::default()
         })
     }
 }

@@ -39,8 +39,11 @@ pub struct OutputFlags {
     #[arg(long, short, visible_alias = "output-file", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Note the N most probable tokens of each step (with --output-format json)
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=i32::MAX as usize))]
+    #[arg(long, visible_alias = "logprobs", value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=i32::MAX as usize))]
     n_probs: usize,
+    /// Probabilities as the sampling stages leave them, not the model's own (with --output-format json)
+    #[arg(long)]
+    post_sampling_probs: bool,
     /// Whether to show the speed after each answer
     #[arg(long, value_name = "on|off", default_value = "on", num_args = 0..=1, default_missing_value = "on", overrides_with = "no_show_timings")]
     show_timings: Switch,
@@ -127,8 +130,13 @@ impl OutputFlags {
 
     /// Says what has no effect.
     pub fn note(&self) {
-        if self.n_probs > 0 && !self.is_json() {
-            say!("note: --n-probs changes nothing without --output-format json");
+        for (flag, is_given) in [
+            ("--n-probs", self.n_probs > 0),
+            ("--post-sampling-probs", self.post_sampling_probs),
+        ] {
+            if is_given && !self.is_json() {
+                say!("note: {flag} changes nothing without --output-format json");
+            }
         }
     }
 
@@ -140,11 +148,15 @@ impl OutputFlags {
         self.json || self.output_format == OutputFormat::Json
     }
 
-    /// How many probabilities the engine has to note.
-    pub fn n_probabilities(&self) -> usize {
-        match self.is_json() {
-            true => self.n_probs.max(1),
-            false => 0,
+    /// Options with what the engine has to note.
+    pub fn noting(&self, options: GenerateOptions) -> GenerateOptions {
+        GenerateOptions {
+            n_probabilities: match self.is_json() {
+                true => self.n_probs.max(1),
+                false => 0,
+            },
+            post_sampling: self.post_sampling_probs,
+            ..options
         }
     }
 
@@ -181,6 +193,30 @@ impl OutputFlags {
         }
     }
 
+    /// The steps of an answer, under the names of the reference's server.
+    fn steps(&self, answer: &Answer, tokenizer: &Tokenizer) -> Vec<serde_json::Value> {
+        let (of_token, of_all) = match self.post_sampling_probs {
+            true => ("prob", "top_probs"),
+            false => ("logprob", "top_logprobs"),
+        };
+        let token = |id: u32, log_probability: f32| {
+            let bytes = tokenizer.piece(id, true);
+            let number = match self.post_sampling_probs {
+                true => log_probability.exp(),
+                false => log_probability,
+            };
+            json!({"id": id, "token": String::from_utf8_lossy(bytes), "bytes": bytes, of_token: number})
+        };
+        let steps = answer.steps.iter().map(|step| {
+            let top = step.top.iter().take(self.n_probs);
+            let top = top.map(|found| token(found.id, found.log_probability));
+            let mut shown = token(step.id, step.log_probability);
+            shown[of_all] = top.collect();
+            shown
+        });
+        steps.collect()
+    }
+
     /// Ends an answer: a newline and the speed, or the JSON object.
     pub fn finish(
         &self,
@@ -190,7 +226,10 @@ impl OutputFlags {
     ) -> anyhow::Result<()> {
         let mut out = stdout::stream();
         let line = match self.is_json() {
-            true => object(answer, reply, prompt, tokenizer, self.n_probs).to_string(),
+            true => {
+                let steps = self.steps(answer, tokenizer);
+                object(answer, reply, prompt, steps).to_string()
+            }
             false => String::new(),
         };
         writeln!(out, "{line}")?;
@@ -229,6 +268,7 @@ fn ending(reason: &StopReason) -> &'static str {
     match reason {
         StopReason::EndOfGeneration(_) => "the model",
         StopReason::StopString(_) => "a stop string",
+        StopReason::ConstraintComplete => "the constraint, which is complete",
         StopReason::Limit => "the limit of tokens",
         StopReason::ContextFull => "the full context",
         StopReason::Interrupted => "an interrupt",
@@ -240,17 +280,8 @@ fn object(
     answer: &Answer,
     reply: &Reply,
     prompt: &[u32],
-    tokenizer: &Tokenizer,
-    n_probabilities: usize,
+    steps: Vec<serde_json::Value>,
 ) -> serde_json::Value {
-    let piece = |id: u32| String::from_utf8_lossy(tokenizer.piece(id, true)).into_owned();
-    let steps = answer.steps.iter().map(|step| {
-        let top = step.top.iter().take(n_probabilities);
-        let top: Vec<_> = top
-            .map(|token| json!([token.id, token.log_probability]))
-            .collect();
-        json!({"id": step.id, "piece": piece(step.id), "logprob": step.log_probability, "top": top})
-    });
     let calls = reply.calls.iter().map(|call| {
         let function = json!({"name": call.name, "arguments": call.arguments});
         json!({"id": call.id, "type": "function", "function": function})
@@ -265,7 +296,7 @@ fn object(
         "prompt_ids": prompt,
         "stop": answer.reason.word(),
         "seed": answer.seed,
-        "steps": steps.collect::<Vec<_>>(),
+        "completion_probabilities": steps,
         "timings": {
             "prompt_n": timings.n_prompt,
             "prompt_ms": timings.prompt.as_secs_f64() * 1e3,
@@ -325,6 +356,8 @@ pub fn generate(
         let Some(ended) = ended else { break };
         show.feed(&ended.text);
         ids.extend(&ended.ids);
+        // A form that waited for the end of the reasoning starts here.
+        options.constraint_after = None;
         // What ends the reasoning is not the model's, and does not count.
         if let Limit::Tokens(n) = &mut options.limit {
             *n = n.saturating_sub(n_part);
@@ -392,6 +425,7 @@ fn step(
         options,
         &mut Listener {
             on_text: &mut |text| show.borrow_mut().take(text),
+            on_step: &mut |_| {},
             on_prompt: &mut on_prompt,
             interrupted: &|| stops(&show.borrow()),
         },

@@ -1,13 +1,15 @@
 use gristmill_gguf::Metadata;
 
 use super::*;
+use crate::constraint::{ConstraintCompiler, ConstraintSource};
+use crate::sampling::parameter;
 
-const EOS: u32 = 2;
-const FIRST_BYTE: u32 = 3;
-const FIRST_PIECE: u32 = FIRST_BYTE + 256;
+pub(crate) const EOS: u32 = 2;
+pub(crate) const FIRST_BYTE: u32 = 3;
+pub(crate) const FIRST_PIECE: u32 = FIRST_BYTE + 256;
 
 /// A SentencePiece vocabulary of control tokens, all bytes, and the pieces.
-fn tokenizer(pieces: &[&str]) -> Arc<Tokenizer> {
+pub(crate) fn tokenizer(pieces: &[&str]) -> Arc<Tokenizer> {
     let bytes = (0..256).map(|byte| format!("<0x{byte:02X}>"));
     let controls = ["<unk>", "<s>", "</s>"].map(str::to_owned);
     let pieces = pieces.iter().map(|piece| piece.replace(' ', "\u{2581}"));
@@ -101,6 +103,7 @@ fn run(pieces: &[&str], ids: &[u32], options: &GenerateOptions) -> Answer {
     let mut streamed = String::new();
     let mut listener = Listener {
         on_text: &mut |text| streamed.push_str(text),
+        on_step: &mut |_| {},
         on_prompt: &mut |_, _| {},
         interrupted: &|| false,
     };
@@ -175,6 +178,7 @@ fn case_b69_prompts_and_answers_larger_than_the_context() {
     let run = |n_prompt: usize, limit| {
         let mut listener = Listener {
             on_text: &mut |_| {},
+            on_step: &mut |_| {},
             on_prompt: &mut |_, _| {},
             interrupted: &|| false,
         };
@@ -220,6 +224,7 @@ fn case_b73_limits_count_exactly() {
         let tokenizer = tokenizer(&["a", "b", "c"]);
         let mut listener = Listener {
             on_text: &mut |_| {},
+            on_step: &mut |_| {},
             on_prompt: &mut |_, _| {},
             interrupted: &|| false,
         };
@@ -244,6 +249,7 @@ fn case_b73_an_interrupt_stops_the_answer() {
             n.set(n.get() + 1);
         },
         // The answer's tokens are no part of the prompt.
+        on_step: &mut |_| {},
         on_prompt: &mut |n_computed, n| computed.push((n_computed, n)),
         interrupted: &|| n.get() == 3,
     };
@@ -261,6 +267,143 @@ fn case_b73_an_interrupt_stops_the_answer() {
         ("aaa", StopReason::Interrupted)
     );
     assert_eq!(computed, [(0, 1), (1, 1)]);
+}
+
+#[test]
+fn steps_are_told_as_they_come_and_by_the_side_asked_for() {
+    let tokenizer = tokenizer(&["a", "b"]);
+    let run = |post_sampling, sampling: SamplingOptions| {
+        let mut told = Vec::new();
+        let mut listener = Listener {
+            on_text: &mut |_| {},
+            on_step: &mut |step| told.push(step.clone()),
+            on_prompt: &mut |_, _| {},
+            interrupted: &|| false,
+        };
+        let options = GenerateOptions {
+            n_probabilities: 2,
+            post_sampling,
+            sampling,
+            ..greedy(Limit::Tokens(2))
+        };
+        let mut script = Script::new(&pieces(2), 1, 64, &tokenizer);
+        let answer = generate(&mut script, &tokenizer, &[1], &options, &mut listener).unwrap();
+        assert_eq!(answer.steps, told);
+        told
+    };
+    let near = |found: f32, expected: f32| assert!((found - expected).abs() < 1e-4, "{found}");
+    // One logit of 9 and 260 of 0: -ln(1 + 260 / e^9).
+    let own = run(false, SamplingOptions::greedy());
+    near(own[0].log_probability, -0.031_580);
+    assert_eq!((own[0].top.len(), own[0].top[0].id), (2, FIRST_PIECE));
+    let greedy = run(true, SamplingOptions::greedy());
+    assert_eq!((greedy[1].log_probability, greedy[1].top.len()), (0.0, 1));
+    // top_k leaves two, of which the temperature makes logits of 4.5 and 0: -ln(1 + e^-4.5).
+    let mut two = SamplingOptions::default();
+    for (name, number) in [
+        ("top_k", 2.0),
+        ("top_p", 1.0),
+        ("min_p", 0.0),
+        ("temp", 2.0),
+    ] {
+        two.values.set(parameter(name).unwrap(), number).unwrap();
+    }
+    for seed in 0..20 {
+        let sampling = SamplingOptions {
+            seed,
+            ..two.clone()
+        };
+        let step = &run(true, sampling)[0];
+        assert_eq!((step.top.len(), step.top[0].id), (2, FIRST_PIECE));
+        near(step.top[0].log_probability, -0.011_048);
+        near(step.top[1].log_probability, -4.511_048);
+        let taken = step.top.iter().find(|token| token.id == step.id).unwrap();
+        assert_eq!(step.log_probability, taken.log_probability);
+    }
+}
+
+#[test]
+fn case_b63_the_constraint_starts_behind_the_thinking() {
+    let said = ["hm", "</think>", "{", "}", "</th", "ink>[", "ink> \n{"];
+    let vocabulary = tokenizer(&said);
+    let compiler = ConstraintCompiler::new(&vocabulary).unwrap();
+    let object = ConstraintSource::JsonSchema(r#"{"type":"object"}"#.into());
+    let options = GenerateOptions {
+        constraint: Some(compiler.compile(&object).unwrap()),
+        ..greedy(Limit::Tokens(9))
+    };
+    let think = GenerateOptions {
+        constraint_after: Some("</think>".into()),
+        ..options.clone()
+    };
+    let ids = |ids: &[u32]| ids.iter().map(|id| FIRST_PIECE + id).collect::<Vec<u32>>();
+    // The end is not allowed before the thinking has one, nor anything but an object behind it.
+    let answer = run(
+        &said,
+        &[
+            FIRST_PIECE,
+            EOS,
+            FIRST_PIECE + 1,
+            FIRST_PIECE,
+            FIRST_PIECE + 3,
+        ],
+        &think,
+    );
+    assert_eq!(answer.ids[0], FIRST_PIECE);
+    assert_ne!(answer.ids[1], EOS);
+    assert_eq!(answer.text.matches("</think>").count(), 1);
+    let (_, object) = answer.text.split_once("</think>").unwrap();
+    assert!(object.starts_with('{'), "{}", answer.text);
+    let answer = run(&said, &ids(&[0, 1, 2, 3]), &think);
+    assert_eq!(answer.text, "hm</think>{}");
+    assert_eq!(answer.reason, StopReason::ConstraintComplete);
+    // A token across the marker's end keeps to the constraint too.
+    let answer = run(&said, &ids(&[4, 6, 3]), &think);
+    assert_eq!(answer.text, "</think> \n{}");
+    let answer = run(&said, &ids(&[4, 5, 1, 3]), &think);
+    assert!(!answer.text.contains('['), "{}", answer.text);
+    // Without thinking it starts at once.
+    let answer = run(&said, &ids(&[0, 3]), &options);
+    assert_eq!(answer.text.chars().next(), Some('{'));
+}
+
+#[test]
+fn a_constraint_ends_the_answer_and_forbidden_tokens_are_an_error() {
+    let said = ["{", "}"];
+    let vocabulary = tokenizer(&said);
+    let compiler = ConstraintCompiler::new(&vocabulary).unwrap();
+    let grammar = ConstraintSource::Gbnf("root ::= \"{\" \"}\"+".into());
+    let options = GenerateOptions {
+        constraint: Some(compiler.compile(&grammar).unwrap()),
+        ..greedy(Limit::Tokens(4))
+    };
+    // The script's end comes at once, and is allowed behind the first brace that closes.
+    let answer = run(&said, &[FIRST_PIECE], &options);
+    assert_eq!(answer.text, "{}");
+    assert_eq!(answer.reason, StopReason::EndOfGeneration(EOS));
+    let endless = GenerateOptions {
+        ignore_eos: true,
+        ..options.clone()
+    };
+    assert_eq!(run(&said, &[FIRST_PIECE], &endless).text, "{}}}");
+    // case_b68: the two spellings of a brace, as a piece and as a byte.
+    let braces = [FIRST_PIECE, FIRST_BYTE + u32::from(b'{')];
+    let mut forbidden = options.clone();
+    forbidden.sampling.logit_bias = braces
+        .map(|id| LogitBias::of_token(id, f32::NEG_INFINITY))
+        .into();
+    let mut script = Script::new(&[FIRST_PIECE], 1, 64, &vocabulary);
+    let mut listener = Listener {
+        on_text: &mut |_| {},
+        on_step: &mut |_| {},
+        on_prompt: &mut |_, _| {},
+        interrupted: &|| false,
+    };
+    let error = generate(&mut script, &vocabulary, &[1], &forbidden, &mut listener).unwrap_err();
+    assert!(
+        matches!(error, EngineError::ConstraintForbidden { n_allowed: 2 }),
+        "{error}"
+    );
 }
 
 #[test]

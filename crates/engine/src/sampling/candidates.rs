@@ -50,6 +50,16 @@ impl Candidates {
         self.dense = true;
     }
 
+    /// Forbids tokens.
+    pub(super) fn forbid(&mut self, is_forbidden: impl Fn(u32) -> bool) {
+        for candidate in &mut self.items {
+            if is_forbidden(candidate.id) {
+                candidate.logit = f32::NEG_INFINITY;
+            }
+        }
+        self.n_sorted = 0;
+    }
+
     /// The tokens, the first [`Candidates::n_sorted`] of them best first.
     pub fn items(&self) -> &[Candidate] {
         &self.items

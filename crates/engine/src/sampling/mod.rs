@@ -295,8 +295,18 @@ impl Chain {
         if self.greedy && self.stages.is_empty() && self.bias.is_empty() {
             return greedy::best(logits);
         }
+        self.sample_where(logits, &|_| true)
+    }
+
+    /// Picks a token as [`Chain::sample`] does, among those that are allowed: the stages see the others as forbidden.
+    pub(crate) fn sample_where(
+        &mut self,
+        logits: &[f32],
+        is_allowed: &dyn Fn(u32) -> bool,
+    ) -> Result<u32, EngineError> {
         greedy::best(logits)?;
         self.candidates.fill(logits);
+        self.candidates.forbid(|id| !is_allowed(id));
         for &(id, bias) in &self.bias {
             self.candidates.shift(id, bias);
         }
@@ -311,6 +321,29 @@ impl Chain {
                 .ok_or(EngineError::NoCandidates);
         }
         draw::draw(&mut self.candidates, &mut self.rng)
+    }
+
+    /// What the stages left of the last logits: the log probability of the token that was picked, and the `n` most
+    /// probable ones, best first. A greedy chain leaves one.
+    pub fn left(&mut self, id: u32, n: usize) -> (f32, Vec<TokenProbability>) {
+        if self.greedy {
+            let log_probability = 0.0;
+            let only = TokenProbability {
+                id,
+                log_probability,
+            };
+            return (log_probability, [only].into_iter().take(n).collect());
+        }
+        self.candidates.sort_best(n);
+        let all = self.candidates.log_probabilities();
+        let mut all = all.map(|(id, log_probability)| TokenProbability {
+            id,
+            log_probability: log_probability as f32,
+        });
+        let top: Vec<TokenProbability> = all.by_ref().take(n).collect();
+        let found = top.iter().copied().chain(all).find(|token| token.id == id);
+        let log_probability = found.map_or(f32::NEG_INFINITY, |token| token.log_probability);
+        (log_probability, top)
     }
 
     /// Takes note of a token of the sequence, sampled or given.

@@ -182,6 +182,7 @@ fn case_b69_a_full_context_is_shifted_only_when_asked_for() {
         };
         let mut n_computed = Vec::new();
         let mut listener = Listener {
+            on_step: &mut |_| {},
             on_prompt: &mut |done, _| n_computed.push(done),
             on_text: &mut |_| (),
             interrupted: &|| false,
