@@ -101,48 +101,6 @@ const REASONS: &[(&[&str], &str)] = &[
         "--verbose-prompt tells each prompt, and --log-file keeps what is told",
     ),
     (
-        &["--lora", "--lora-scaled"],
-        "adapters are not applied at run time yet",
-    ),
-    (
-        &[
-            "--control-vector",
-            "--control-vector-scaled",
-            "--control-vector-layer-range",
-        ],
-        "control vectors are not applied yet",
-    ),
-    (
-        &[
-            "--rope-scaling",
-            "--rope-scale",
-            "--rope-freq-base",
-            "--rope-freq-scale",
-        ],
-        POSITIONS,
-    ),
-    (
-        &[
-            "--yarn-orig-ctx",
-            "--yarn-ext-factor",
-            "--yarn-attn-factor",
-            "--yarn-beta-slow",
-            "--yarn-beta-fast",
-        ],
-        POSITIONS,
-    ),
-    (
-        &[
-            "--grammar",
-            "--grammar-file",
-            "-j",
-            "--json-schema",
-            "-jf",
-            "--json-schema-file",
-        ],
-        "answers are not held to a form yet",
-    ),
-    (
         &[
             "-md",
             "--spec-draft-model",
@@ -249,7 +207,6 @@ const REASONS: &[(&[&str], &str)] = &[
 
 const SCHEDULER: &str =
     "threads are left to the system's scheduler; start the program under taskset or nice";
-const POSITIONS: &str = "positions follow the metadata of the file, which `gristmill edit` changes";
 const NO_DRAFTS: &str = "each token is computed by the model itself, without a draft";
 const TEXT_ALONE: &str = "models here read text alone";
 
