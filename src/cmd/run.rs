@@ -113,10 +113,8 @@ impl Command for Run {
         let model = load(path, &options, &self.placing, quiet)?;
         let adapters = self.adapters.load(&model)?;
         let mut answer = self.answer(&model)?;
-        answer.constraint = match held_to {
-            Some(asked) => Some(asked.compiled(model.tokenizer())?),
-            None => None,
-        };
+        let held_to = held_to.map(|asked| asked.compiled(model.tokenizer()));
+        answer.constraint = held_to.transpose()?;
         let template = match said.template {
             _ if self.is_plain() => None,
             Some(given) => Some(given),

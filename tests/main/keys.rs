@@ -142,7 +142,7 @@ fn a_line_is_edited_and_ctrl_c_takes_it_back_or_leaves() {
 
 #[test]
 fn a_message_of_two_lines_is_one_and_ctrl_d_ends() {
-    let mut chat = Chat::new("-n 4 --multiline-input");
+    let mut chat = Chat::new("-n 4");
     chat.press("one\\\r");
     chat.wait_for(LINE_BEGINS);
     chat.press("two\r");

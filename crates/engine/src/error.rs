@@ -539,11 +539,8 @@ impl EngineError {
             | EngineError::Keep { .. }
             | EngineError::KeepTooLarge { .. }
             | EngineError::SavedState { .. } => self.past_hint(),
-            // What is left is a fault of this program.
-            EngineError::Kernel(_) | EngineError::ForeignAdapter => None,
-            EngineError::NotAnAdapter { .. }
-            | EngineError::ActivatedAdapter { .. }
-            | EngineError::Direction { .. } => self.adapter_hint().map(str::to_owned),
+            // What is left beside files of adapters is a fault of this program.
+            _ => self.adapter_hint().map(str::to_owned),
         }
     }
 

@@ -229,7 +229,8 @@ fn the_arithmetic_of_llama_cpp_agrees_on_its_types() {
             |_| 0,
         ))
     };
-    for family in FAMILIES {
+    // Products of experts are refused there.
+    for family in [Family::Llama, Family::Gemma, Family::Gpt] {
         for cache in [F16, F32] {
             let found = on(&types, cache, family, followed(1));
             let difference = relative_difference(&found, &on(&types, cache, family, plain()));
