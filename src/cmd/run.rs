@@ -105,9 +105,7 @@ impl Command for Run {
         let mut options = self.load.options();
         options.rope = self.rope.overrides();
         let quiet = self.output.quiet();
-        if !quiet {
-            self.note();
-        }
+        self.note();
         self.model.fetch()?;
         let path = self.model.path();
         let model = load(path, &options, &self.placing, quiet)?;
@@ -252,6 +250,9 @@ impl Run {
 
     /// Says what has no effect.
     fn note(&self) {
+        if self.output.quiet() {
+            return;
+        }
         self.chat.note();
         self.gpu.note();
         self.output.note();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hf_hub::{Cache, Repo, RepoType};
 
@@ -138,7 +139,10 @@ impl RepoCache {
         }
         let path = self.folder().join("refs").join(revision);
         make_parent(&path)?;
-        let temporary = path.with_file_name(format!(".{}.ref", std::process::id()));
+        // Pulls of one process have names of their own too.
+        static WRITTEN: AtomicU64 = AtomicU64::new(0);
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let temporary = path.with_file_name(format!(".{}-{number}.ref", std::process::id()));
         let written = fs::write(&temporary, commit).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(HubError::io(&path, "note the commit"))
     }
