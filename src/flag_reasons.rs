@@ -40,14 +40,12 @@ const REASONS: &[(&[&str], &str)] = &[
         "`gristmill edit` changes the metadata of a file, and can undo it",
     ),
     (
-        &[
-            "-cram",
-            "--cache-ram",
-            "-ctxcp",
-            "--ctx-checkpoints",
-            "--swa-checkpoints",
-        ],
+        &["-cram", "--cache-ram"],
         "the cache of a run holds its one conversation whole",
+    ),
+    (
+        &["-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"],
+        "what layers with a window have dropped is computed again; --swa-full keeps it",
     ),
     (
         &["-gan", "--grp-attn-n", "-gaw", "--grp-attn-w"],
@@ -79,6 +77,8 @@ const REASONS: &[(&[&str], &str)] = &[
         &[
             "--mmproj-offload",
             "--no-mmproj-offload",
+            "--mmproj-url",
+            "-mmu",
             "--image-min-tokens",
             "--image-max-tokens",
         ],

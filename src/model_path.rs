@@ -94,14 +94,14 @@ impl ModelPath {
         let file = self.hf_file.clone().or_else(|| text("LLAMA_ARG_HF_FILE"));
         match (repo, by_environment("LLAMA_ARG_MODEL")) {
             (Some(name), _) => self.fetch_from_hub(name, file),
+            (None, _) if self.hf_file.is_some() => Err(anyhow::anyhow!(
+                "--hf-file names a file of a repository, and no repository is named"
+            )
+            .context(Hint::new("name it with --hf-repo user/repository"))),
             (None, Some(path)) => {
                 self.keep(path.into());
                 Ok(())
             }
-            (None, None) if self.hf_file.is_some() => Err(anyhow::anyhow!(
-                "--hf-file names a file of a repository, and no repository is named"
-            )
-            .context(Hint::new("name it with --hf-repo user/repository"))),
             (None, None) => Ok(()),
         }
     }

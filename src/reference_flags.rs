@@ -157,8 +157,8 @@ pub fn is_known(flag: &str) -> bool {
 /// Why a command refuses a flag.
 #[derive(PartialEq, Eq)]
 enum Refusal {
-    /// It fetches files.
-    Download,
+    /// It fetches files; what to do in place of that, or why there is no use for them.
+    Download(&'static str),
     /// No command stands before it, and these have it.
     NoCommand(Vec<&'static str>),
     /// These other commands have it.
@@ -173,10 +173,11 @@ enum Refusal {
 
 impl Refusal {
     fn of(parser: &clap::Command, flag: &str) -> Refusal {
+        let reason = crate::flag_reasons::reason(flag);
         if DOWNLOADS.contains(&flag) {
-            return Refusal::Download;
+            return Refusal::Download(reason.unwrap_or("fetch the file and give its path"));
         }
-        if let Some(reason) = crate::flag_reasons::reason(flag)
+        if let Some(reason) = reason
             && parser.get_name() != "gristmill"
         {
             return Refusal::Reason(reason);
@@ -206,12 +207,12 @@ pub fn refusal(parser: &clap::Command, flags: &[String]) -> String {
     let all = names.join(", ");
     let one = names.len() == 1;
     match first {
-        Refusal::Download if one => format!(
-            "{all} asks for a download that is not supported: fetch the file and give its path"
-        ),
-        Refusal::Download => format!(
-            "{all} ask for downloads that are not supported: fetch the files and give their paths"
-        ),
+        Refusal::Download(remedy) if one => {
+            format!("{all} asks for a download that is not supported: {remedy}")
+        }
+        Refusal::Download(remedy) => {
+            format!("{all} ask for downloads that are not supported: {remedy}")
+        }
         Refusal::NoCommand(commands) => {
             let command = commands.iter().find(|command| **command == "run");
             let command = command.or(commands.first()).unwrap_or(&"run");

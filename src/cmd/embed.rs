@@ -10,7 +10,8 @@ use gristmill_engine::{
     CONTEXT_MAX, CacheTypes, EmbedOptions, Embedder, LoadOptions, Model, Pooling, normalize,
 };
 
-use super::run::{flags, input, of_model, open};
+use super::run::placing::PlacingFlags;
+use super::run::{flags, input, of_model};
 use super::{Invocation, Run};
 use crate::escapes::unescape;
 use crate::failure::Hint;
@@ -81,7 +82,7 @@ pub struct Embed {
     #[command(flatten)]
     gpu: GpuFlags,
     #[command(flatten)]
-    ignored: flags::EmbedIgnoredFlags,
+    ignored: flags::IgnoredFlags,
 }
 
 /// How texts are computed; `embed` and `rerank` share it.
@@ -97,12 +98,17 @@ pub struct EmbedLoadFlags {
     /// Threads; 0 or less takes one per processor
     #[arg(long, short, value_name = "N", default_value = "-1", value_parser = numbers::threads)]
     threads: Threads,
+    /// Threads for more than one token at once; without it the same number
+    #[arg(long, value_name = "N", value_parser = numbers::threads)]
+    threads_batch: Option<Threads>,
     /// Most tokens of several texts that are computed at once
     #[arg(long, short, value_name = "N", default_value_t = 2048, value_parser = numbers::count(1..=i32::MAX as usize))]
     batch_size: usize,
     /// Most tokens of one text that are computed at once, where attention is causal; 0 takes --batch-size
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = numbers::count(0..=i32::MAX as usize))]
     ubatch_size: usize,
+    #[command(flatten)]
+    placing: PlacingFlags,
 }
 
 impl EmbedLoadFlags {
@@ -114,10 +120,16 @@ impl EmbedLoadFlags {
         self.batch_size
     }
 
+    /// Says what is not as the name says.
+    pub fn note(&self) {
+        self.placing.note();
+    }
+
     /// The model, ready to embed. Errors name its file.
     pub fn embedder(&self, path: &Path, options: &EmbedOptions) -> anyhow::Result<Embedder> {
         let mut load = LoadOptions {
             n_threads: self.threads.asked(),
+            n_threads_batch: self.threads_batch.and_then(Threads::asked),
             n_ctx: Some(self.ctx_size).filter(|&n| n > 0),
             // Vectors are compared with those of other programs.
             cache: CacheTypes::F32,
@@ -127,7 +139,7 @@ impl EmbedLoadFlags {
             },
             ..LoadOptions::default()
         };
-        let model = open(path, &load)?;
+        let model = self.placing.load(path, &load)?;
         model
             .tokenizer()
             .warnings()
@@ -161,7 +173,7 @@ impl Run for Embed {
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
         let texts = self.texts(invocation.reference.is_some())?;
         self.gpu.note();
-        self.ignored.note();
+        self.load.note();
         let options = EmbedOptions {
             pooling: self.pooling,
             causal: self

@@ -8,7 +8,7 @@ mod constraint;
 pub(super) mod flags;
 pub(super) mod input;
 mod output;
-mod placing;
+pub(super) mod placing;
 mod prompt_cache;
 mod rope;
 mod sampling;
@@ -21,7 +21,9 @@ use std::sync::Arc;
 use gristmill_engine::chat::Message;
 use gristmill_engine::reply::ReplyFormat;
 use gristmill_engine::sampling::ModelSampling;
-use gristmill_engine::{EngineError, GenerateOptions, LoadOptions, LoadReport, Model, Session};
+use gristmill_engine::{
+    Adapters, EngineError, GenerateOptions, LoadOptions, LoadReport, Model, Session,
+};
 
 use super::{Invocation, Run as Command};
 use crate::adapters::AdapterFlags;
@@ -119,16 +121,7 @@ impl Command for Run {
             None => self.template.of_model(&model, said.tools.is_some())?,
         };
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
-        memory::fit_context(&model, &mut options)?;
-        let mut session =
-            Session::new(model.clone(), &options).map_err(|error| of_model(error, path))?;
-        session.set_adapters(&adapters)?;
-        if !quiet {
-            output::report(
-                &LoadReport::new(session.context(), options.cache),
-                self.output.verbose(),
-            );
-        }
+        let mut session = self.session(&model, &adapters, options)?;
         let cache = self.prompt_cache.load(&mut session, quiet)?;
         match (mode, template) {
             (Mode::Completion, _) => completion::Completion {
@@ -229,6 +222,24 @@ impl Run {
         Ok(answer)
     }
 
+    /// A place for what is said, and what was loaded is told.
+    fn session(
+        &self,
+        model: &Arc<Model>,
+        adapters: &Adapters,
+        mut options: LoadOptions,
+    ) -> anyhow::Result<Session> {
+        memory::fit_context(model, &mut options)?;
+        let session = Session::new(Arc::clone(model), &options);
+        let mut session = session.map_err(|error| of_model(error, self.model.path()))?;
+        session.set_adapters(adapters)?;
+        if !self.output.quiet() {
+            let report = LoadReport::new(session.context(), options.cache);
+            output::report(&report, self.output.verbose());
+        }
+        Ok(session)
+    }
+
     /// Whether a text is continued whatever template there is.
     fn is_plain(&self) -> bool {
         self.chat.no_conversation || self.answer.replaces_template()
@@ -253,7 +264,8 @@ impl Run {
         if self.output.quiet() {
             return;
         }
-        self.chat.note();
+        self.chat.note(self.is_plain());
+        self.reasoning.note(self.template.skip_chat_parsing);
         self.gpu.note();
         self.output.note();
         self.prompt_cache.note();

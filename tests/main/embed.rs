@@ -117,6 +117,9 @@ fn poolings_norms_prefixes_and_separators() {
     assert!((norm(&one(&[])[0]) - 1.0).abs() < 1e-5);
     let whole = one(&["--embd-normalize", "0"]).remove(0);
     assert!(whole.iter().any(|x| x.abs() == 32760.0) && whole.iter().all(|x| x.fract() == 0.0));
+    // Neither threads nor how the weights come into memory change a bit.
+    let placed = ["-tb", "2", "--no-mmap", "--check-tensors", "--mlock"];
+    assert_eq!(one(&placed), one(&[]));
     // Causal attention sees less.
     assert_ne!(one(&["--attention", "causal"]), one(&[]));
     assert_eq!(one(&["--attention", "non-causal", "-ub", "1"]), one(&[]));

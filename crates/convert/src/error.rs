@@ -205,7 +205,7 @@ pub enum ConvertError {
         n_rows: u64,
     },
     /// The folder has no tokenizer.
-    #[error("{}: no tokenizer in this folder: looked for tokenizer.model and tokenizer.json", .path.display())]
+    #[error("{}: no tokenizer in this folder: looked for tokenizer.model, tokenizer.json and vocab.txt", .path.display())]
     NoTokenizer {
         /// The folder.
         path: PathBuf,

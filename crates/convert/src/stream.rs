@@ -390,6 +390,15 @@ impl HalvesToPairs {
     }
 }
 
+/// Rows become columns; each row has `row_len` elements.
+pub(crate) fn transposed(values: &[f32], row_len: usize) -> Vec<f32> {
+    let mut out = Vec::with_capacity(values.len());
+    for column in 0..row_len {
+        out.extend(values.iter().skip(column).step_by(row_len));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

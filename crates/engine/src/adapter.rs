@@ -36,7 +36,8 @@ impl std::fmt::Debug for Adapter {
 impl Adapter {
     /// Checks a file against a model and makes it ready to run with it.
     ///
-    /// Errors: a file that is no adapter, one for another model, one that begins to count in the middle of a text.
+    /// Errors: a file that is no adapter, one for another model, one that changes what no graph adds to (experts), one that begins
+    /// to count in the middle of a text.
     pub fn load(model: &Arc<Model>, file: gguf::Model) -> Result<Arc<Self>, EngineError> {
         if file.kind() != gguf::Kind::Adapter {
             return Err(EngineError::NotAnAdapter {
@@ -50,6 +51,7 @@ impl Adapter {
             file.metadata(),
             tensors.map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice())),
         )?;
+        description.check_graph()?;
         if !description.invocation_tokens.is_empty() {
             return Err(EngineError::ActivatedAdapter {
                 tokens: description.invocation_tokens,
@@ -157,7 +159,7 @@ impl ControlVector {
     /// The sum of the directions of files, each with a factor, for the layers from `first` to `last`; none for the first and
     /// the last that can have one. What leaves layer 0 never gets a direction.
     ///
-    /// Errors: files that hold no directions, or those of another width; more layers than the model has.
+    /// Errors: files that hold no directions, or those of another width.
     pub fn load(
         model: &Model,
         files: &[(gguf::Model, f32)],

@@ -37,7 +37,7 @@ pub trait Past {
     /// Errors: [`EngineError::CacheFull`]; then nothing has changed.
     fn append(&mut self, sequence: SequenceId, n: usize) -> Result<(), EngineError>;
 
-    /// Makes `to` a copy of `from`, which it replaces.
+    /// Makes `to` a copy of `from`, which it replaces. [`crate::Context::fork`] copies the adapters too.
     ///
     /// Errors: those of a backend that has to copy a state.
     fn fork(&mut self, from: SequenceId, to: SequenceId) -> Result<(), EngineError>;
@@ -57,8 +57,8 @@ pub trait Past {
         positions: Range<usize>,
     ) -> Result<usize, EngineError>;
 
-    /// The state of a sequence as bytes, for [`Past::restore`] into a context of the same model and types. Nothing of other
-    /// sequences is in them.
+    /// The state of a sequence as bytes, for [`Past::restore`] into a context of the same model and types, and a sequence
+    /// of the same adapters. Nothing of other sequences is in them.
     ///
     /// Errors: those of a backend that has to be read.
     fn save(&self, sequence: SequenceId) -> Result<Vec<u8>, EngineError>;

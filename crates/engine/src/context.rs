@@ -154,7 +154,7 @@ impl Context {
         &self.cache
     }
 
-    /// The past of the sequences, to fork, truncate and restore.
+    /// The past of the sequences, to truncate, save and restore. It knows nothing of adapters: [`Context::fork`] does.
     pub fn past_mut(&mut self) -> &mut dyn Past {
         &mut self.cache
     }

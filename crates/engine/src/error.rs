@@ -505,17 +505,6 @@ impl EngineError {
             | EngineError::VectorNotFinite { .. } => Some(
                 "the weights are damaged or hold values out of range: `gristmill check FILE` names the tensors; or compare the file's hash with its source".into(),
             ),
-            EngineError::NoClassifier
-            | EngineError::NothingToEmbed
-            | EngineError::TooLongToEmbed { .. }
-            | EngineError::Limit { .. }
-            | EngineError::TemplateRefused { .. }
-            | EngineError::Grammar { .. }
-            | EngineError::Constraint { .. }
-            | EngineError::ConstraintVocabulary { .. }
-            | EngineError::ConstraintStuck { .. }
-            | EngineError::ConstraintForbidden { .. }
-            | EngineError::TensorPlace { .. } => self.fixed_hint().map(str::to_owned),
             EngineError::Item { source, .. } => source.hint(),
             EngineError::NoCandidates => {
                 Some("give fewer negative logit biases, or check the file with `gristmill check FILE`".into())
@@ -533,14 +522,11 @@ impl EngineError {
             EngineError::Kernel(
                 KernelError::UnknownIsa { .. } | KernelError::UnsupportedIsa { .. },
             ) => Some("leave GRISTMILL_ISA unset: the fastest instruction set that is there is taken".into()),
-            EngineError::CacheType { .. }
-            | EngineError::CacheHeads { .. }
-            | EngineError::CacheFull { .. }
-            | EngineError::Keep { .. }
-            | EngineError::KeepTooLarge { .. }
-            | EngineError::SavedState { .. } => self.past_hint(),
-            // What is left beside files of adapters is a fault of this program.
-            _ => self.adapter_hint().map(str::to_owned),
+            // What none of these knows is a fault of this program.
+            _ => self.past_hint().or_else(|| {
+                let fixed = self.fixed_hint().or_else(|| self.adapter_hint());
+                fixed.map(str::to_owned)
+            }),
         }
     }
 

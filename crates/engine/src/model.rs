@@ -349,8 +349,11 @@ impl Model {
                 factors = Some(floats.collect::<Vec<f32>>());
             }
             let frequencies = rope.frequencies(factors.as_deref()).collect();
-            let style = rope.style;
-            Ok::<_, EngineError>(Rotation { style, frequencies })
+            Ok::<_, EngineError>(Rotation {
+                style: rope.style,
+                frequencies,
+                magnitude: rope.magnitude(),
+            })
         };
         let rotations = ropes.into_iter().map(|rope| rope.map(rotation).transpose());
         rotations.collect::<Result<_, _>>().map(Some)

@@ -6,8 +6,8 @@
 //!   bytes    u32       32 B    32 B      u32     u32     u64         u64        u32 each, bytes, 32 B
 //! ```
 //!
-//! Numbers are little-endian. `model` is a hash of the file's header and of samples of every tensor, and of its adapters, `layout` one of pages, windows
-//! and rotations, `k` and `v` are the numbers of the cache types. The lengths are compared with what the context can hold before
+//! Numbers are little-endian. `model` is a hash of the file's header and of samples of every tensor, and of its adapters, `layout` one of pages, arithmetic,
+//! windows and rotations, `k` and `v` are the numbers of the cache types. The lengths are compared with what the context can hold before
 //! anything is reserved.
 
 use std::io::{self, Read, Write};
@@ -76,7 +76,7 @@ pub enum SavedSessionError {
         /// Those of this context.
         here: String,
     },
-    /// It belongs to a cache of other windows or pages.
+    /// It belongs to a cache of other windows, pages or rotations, or was computed in another arithmetic.
     #[error("the saved session has another layout of its cache")]
     OtherLayout,
     /// It is longer than the context.
@@ -107,9 +107,10 @@ impl SavedSessionError {
             SavedSessionError::OtherTypes { .. } => {
                 Some("give these types with -ctk and -ctv, or another name".into())
             }
-            SavedSessionError::OtherLayout => {
-                Some("give --swa-full and the context length as they were, or another name".into())
-            }
+            SavedSessionError::OtherLayout => Some(
+                "give --swa-full, --arithmetic, the context length and flags of rotation (--rope-…, --yarn-…) as they were, or another name"
+                    .into(),
+            ),
             SavedSessionError::TooLong { .. } => {
                 Some("give a longer context with -c, or another name".into())
             }
@@ -224,11 +225,14 @@ impl Session {
         let types = context.cache_types();
         let mut layout = Sha256::new();
         layout.update((PAGE_LEN as u64).to_le_bytes());
+        // Another arithmetic rounds otherwise, so that answers would be of neither.
+        layout.update(context.model().backend_name().as_bytes());
         for window in context.cache_windows() {
             layout.update(window.map_or(0, |window| window as u64).to_le_bytes());
         }
         let rotations = context.model().rotations(context.n_ctx())?;
         for rotation in rotations.into_iter().flatten().flatten() {
+            layout.update(rotation.magnitude.to_le_bytes());
             for frequency in rotation.frequencies {
                 layout.update(frequency.to_le_bytes());
             }

@@ -211,9 +211,7 @@ pub fn all_logits_with<E: From<EngineError>>(
     options: &LoadOptions,
     mut on_row: impl FnMut(&[f32]) -> Result<(), E>,
 ) -> Result<(), E> {
-    model.check_tokens(ids)?;
-    let mut context = Context::new(model, options)?;
-    context.set_adapters(SequenceId(0), adapters)?;
+    let mut context = context_for(model, adapters, ids, options)?;
     let mut batch = Vec::new();
     let mut position = 0;
     for part in ids.chunks(context.n_ubatch()) {
@@ -234,7 +232,7 @@ pub fn all_logits_with<E: From<EngineError>>(
 /// As [`all_logits_with`], of the last token of each batch. The batches have these lengths; the tokens beyond are batches of
 /// their own, and empty batches are none.
 ///
-/// Errors: as [`all_logits`].
+/// Errors: as [`all_logits_with`].
 pub fn batch_logits<E: From<EngineError>>(
     model: Arc<Model>,
     adapters: &Adapters,
@@ -243,9 +241,7 @@ pub fn batch_logits<E: From<EngineError>>(
     options: &LoadOptions,
     mut on_row: impl FnMut(&[f32]) -> Result<(), E>,
 ) -> Result<(), E> {
-    model.check_tokens(ids)?;
-    let mut context = Context::new(model, options)?;
-    context.set_adapters(SequenceId(0), adapters)?;
+    let mut context = context_for(model, adapters, ids, options)?;
     let mut lengths = lengths.iter().copied().filter(|&n| n > 0);
     let mut rest = ids;
     while !rest.is_empty() {
@@ -265,6 +261,19 @@ pub fn batch_logits<E: From<EngineError>>(
         on_row(finite(context.logits(0), ids.len() - rest.len() - 1)?)?;
     }
     Ok(())
+}
+
+/// A context whose first sequence has these adapters and may be these tokens.
+fn context_for(
+    model: Arc<Model>,
+    adapters: &Adapters,
+    ids: &[u32],
+    options: &LoadOptions,
+) -> Result<Context, EngineError> {
+    model.check_tokens(ids)?;
+    let mut context = Context::new(model, options)?;
+    context.set_adapters(SequenceId(0), adapters)?;
+    Ok(context)
 }
 
 /// The logits behind a position, if all are numbers.

@@ -1,5 +1,5 @@
-//! The bytes of a file: mapped, or owned where they had to be changed. The only `unsafe` of this
-//! crate.
+//! The bytes of a file: mapped, read into memory where that was asked for, or owned where they had to be changed. The only
+//! `unsafe` of this crate.
 
 use std::fmt;
 use std::fs::File;

@@ -122,12 +122,14 @@ impl RepoCache {
         make_parent(&path)?;
         let up = "../".repeat(2 + file.path.matches('/').count());
         let target = format!("{up}blobs/{}", file.digest.hex());
-        let temporary = path.with_file_name(format!(".{}.link", std::process::id()));
+        let temporary = temporary(&path, "link");
         let _ = fs::remove_file(&temporary);
-        let made = symlink(&target, &temporary).and_then(|()| fs::rename(&temporary, &path));
-        // A disk without links: then the file has no other name, as in Hugging Face's library.
-        made.or_else(|_| fs::rename(&blob, &path))
-            .map_err(HubError::io(&path, "give the file its name"))?;
+        let made = match symlink(&target, &temporary) {
+            Ok(()) => fs::rename(&temporary, &path),
+            // A disk without links: then the file has no other name, as in Hugging Face's library.
+            Err(_) => fs::rename(&blob, &path),
+        };
+        made.map_err(HubError::io(&path, "give the file its name"))?;
         Ok(path)
     }
 
@@ -139,13 +141,17 @@ impl RepoCache {
         }
         let path = self.folder().join("refs").join(revision);
         make_parent(&path)?;
-        // Pulls of one process have names of their own too.
-        static WRITTEN: AtomicU64 = AtomicU64::new(0);
-        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-        let temporary = path.with_file_name(format!(".{}-{number}.ref", std::process::id()));
+        let temporary = temporary(&path, "ref");
         let written = fs::write(&temporary, commit).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(HubError::io(&path, "note the commit"))
     }
+}
+
+/// A name beside a file for what will take its place; pulls of one process have names of their own too.
+fn temporary(path: &Path, ending: &str) -> PathBuf {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    path.with_file_name(format!(".{}-{number}.{ending}", std::process::id()))
 }
 
 /// Makes the folder of a file, with those above it.
@@ -210,18 +216,19 @@ impl CachedModel {
             .iter()
             .flat_map(|name| of_repo(&settings.cache, name))
             .collect();
-        if settings.url_cache != settings.cache {
-            let mut paths = Vec::new();
-            walk(&settings.url_cache, "", 0, &mut paths);
-            models.extend(models_of(&settings.url_cache, &paths));
-        }
+        // Where both are one folder, the repositories are folders in it, which this does not enter.
+        let mut paths = Vec::new();
+        walk(&settings.url_cache, "", 0, &mut paths);
+        models.extend(models_of(&settings.url_cache, &paths));
         models
     }
 }
 
-/// The models of one repository. Of a file that several commits share, the commit of a branch has it, else the last one.
+/// The models of one repository. Of a file that several commits share, the commit of a branch has it, else the one whose
+/// digits come first.
 fn of_repo(root: &Path, folder: &str) -> Vec<CachedModel> {
-    let repo = folder.trim_start_matches("models--").replace("--", "/");
+    let name = folder.strip_prefix("models--").unwrap_or(folder);
+    let repo = name.replace("--", "/");
     let cache = RepoCache::new(root, &repo, "main");
     let mut refs: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut names = Vec::new();

@@ -150,7 +150,8 @@ impl Transfer<'_> {
             .append(true)
             .open(journal)
             .map_err(io("open the file"))?;
-        file.write_all(b"\n").map_err(io("write"))?;
+        // Ends a line that was cut short, and is no number: it counts for nothing in later runs either.
+        file.write_all(b"-\n").map_err(io("write"))?;
         Ok((file, done))
     }
 
@@ -257,8 +258,8 @@ impl Transfer<'_> {
             if !is_first {
                 return Err(wrong_range());
             }
-            // The bytes of this part come again with the others.
-            self.received(-((*at - self.part(0).start) as i64));
+            // What is there already comes again with the rest.
+            self.received(-(*at as i64));
             *answer = Answer::Whole;
             (*at, end) = (0, self.bytes);
         }

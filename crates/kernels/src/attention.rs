@@ -34,7 +34,7 @@ pub struct AttentionShape {
 
 impl AttentionShape {
     /// The first position that a query sees. Positions were checked not to be negative.
-    fn start(&self, position: i32, end: usize) -> usize {
+    pub(crate) fn start(&self, position: i32, end: usize) -> usize {
         let start = self
             .window
             .map_or(0, |window| (position as usize + 1).saturating_sub(window));
@@ -542,9 +542,10 @@ fn check_pages(
                 });
             }
         }
-        checked[sequence] = match known.is_empty() {
-            true => pages,
-            false => known.start.min(pages.start)..known.end.max(pages.end),
+        // Pages between the two were not looked at.
+        checked[sequence] = match known.start <= pages.end && pages.start <= known.end {
+            true => known.start.min(pages.start)..known.end.max(pages.end),
+            false => pages,
         };
     }
     Ok(())

@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use crate::activations::Activations;
 use crate::error::check_length;
-use crate::matmul::{MatrixProduct, RunProduct, chunk_work, kernel_of, row_bytes_for, tile_shape};
+use crate::matmul::{
+    MatrixProduct, PRODUCTS_PER_JOB, RunProduct, chunk_work, kernel_of, row_bytes_for, tile_shape,
+};
 use crate::split::{RowTile, SendPtr};
 use crate::table::{Kernels, PickedColumns, Product, kernels};
 use crate::{KernelError, Pool};
@@ -114,9 +116,6 @@ struct Part<'a> {
     row_step: usize,
     out: SendPtr<f32>,
 }
-
-/// Products that make one job; more are done in several.
-const PRODUCTS_PER_JOB: usize = 4;
 
 pub(crate) fn experts_with<'a>(
     kernels: &Kernels,

@@ -84,7 +84,7 @@ pub(crate) fn matmul_with(
 }
 
 /// Products that make one job; more are done in several.
-const PRODUCTS_PER_JOB: usize = 4;
+pub(crate) const PRODUCTS_PER_JOB: usize = 4;
 
 pub(crate) fn many_with<'a>(
     kernels: &Kernels,

@@ -62,15 +62,7 @@ pub fn random_model(
 /// As [`random_model`].
 pub fn random_model_of(class: &Class, seed: u64) -> Result<RandomModel, ModelError> {
     let mut start = format!("{{\"architectures\": [\"{}\"],", class.name);
-    let knows = |key: &str| {
-        class
-            .defaults
-            .iter()
-            .copied()
-            .flatten()
-            .any(|(known, _)| *known == key)
-    };
-    for (key, value) in EXPERTS.iter().filter(|(key, _)| knows(key)) {
+    for (key, value) in EXPERTS.iter().filter(|(key, _)| class.knows(key)) {
         start += &format!("\"{key}\": {value},");
     }
     let text = CONFIG.replacen('{', &start, 1);

@@ -1,10 +1,12 @@
 //! Flags of a chat: who says what, by which template, and what becomes of reasoning and tool calls.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use gristmill_engine::chat::Message;
 use gristmill_engine::reply::ReasoningForm;
+use gristmill_gguf::{OutputFile, WriteOptions};
 use serde_json::{Map, Value};
 
 use crate::escapes::unescape;
@@ -179,13 +181,21 @@ impl ChatFlags {
         Ok(Some(tools).filter(|tools| tools.as_array().is_some_and(|list| !list.is_empty())))
     }
 
-    /// Says what has no effect.
-    pub fn note(&self) {
+    /// Says what has no effect; `is_plain` where a text is continued whatever template there is.
+    pub fn note(&self, is_plain: bool) {
         let has_system = self.system_prompt.is_some() || self.system_prompt_file.is_some();
-        if self.no_conversation && has_system {
-            say!(
-                "note: the system prompt belongs to a chat; with --no-conversation it changes nothing"
-            );
+        let cause = match self.no_conversation {
+            true => "--no-conversation",
+            false => "text around what is typed (--in-prefix)",
+        };
+        for (what, is_given) in [
+            ("the system prompt", has_system),
+            ("--history", self.history.is_some()),
+            ("--tools", self.tools.is_some()),
+        ] {
+            if is_plain && is_given {
+                say!("note: {what} belongs to a chat; with {cause} it changes nothing");
+            }
         }
     }
 }
@@ -219,14 +229,24 @@ pub fn write_conversation(path: &Path, messages: &[Message]) -> anyhow::Result<(
     let shown = path.display();
     let list: Vec<Value> = messages.iter().map(Message::to_json).collect();
     let text = serde_json::to_string_pretty(&serde_json::json!({"messages": list}))?;
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
-    std::fs::write(&temporary, text + "\n")
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .with_context(|| format!("{shown}: cannot write the conversation"))
+    let options = WriteOptions {
+        force: true,
+        ..WriteOptions::default()
+    };
+    let mut file = OutputFile::create(path, 0, &options)?;
+    file.write_all((text + "\n").as_bytes())
+        .with_context(|| format!("{shown}: cannot write the conversation"))?;
+    Ok(file.commit()?)
 }
 
 impl ReasoningFlags {
+    /// Says what has no effect.
+    pub fn note(&self, skips_parsing: bool) {
+        if skips_parsing && self.budget().is_some() {
+            say!("note: --reasoning-budget changes nothing with --skip-chat-parsing");
+        }
+    }
+
     /// What to do with reasoning in answers.
     pub fn form(&self) -> ReasoningForm {
         match self.reasoning_format {

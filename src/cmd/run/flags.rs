@@ -225,29 +225,3 @@ pub struct IgnoredFlags {
     #[arg(long, value_name = "on|off|auto", num_args = 0..=1)]
     log_colors: Option<String>,
 }
-
-/// Those of a command whose weights are always mapped and whose texts run on one number of threads.
-#[derive(clap::Args)]
-#[command(next_help_heading = "Accepted for compatibility, without effect")]
-pub struct EmbedIgnoredFlags {
-    /// Texts run on the same threads
-    #[arg(long, value_name = "N", value_parser = numbers::threads)]
-    threads_batch: Option<Threads>,
-    /// Files are always mapped
-    #[arg(long, visible_alias = "no-mmap")]
-    mmap: bool,
-    /// Pages are not locked in memory
-    #[arg(long)]
-    mlock: bool,
-    #[command(flatten)]
-    others: IgnoredFlags,
-}
-
-impl EmbedIgnoredFlags {
-    /// Says what could surprise.
-    pub fn note(&self) {
-        if self.mlock {
-            say!("note: --mlock changes nothing; pages stay as long as the system keeps them");
-        }
-    }
-}

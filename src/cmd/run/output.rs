@@ -235,15 +235,13 @@ impl OutputFlags {
         writeln!(out, "{line}")?;
         out.flush()?;
         if let Some(path) = &self.output {
-            let mut file = std::fs::File::options().append(true).open(path);
             let text = if self.is_json() {
                 &line
             } else {
                 &reply.content
             };
-            file.as_mut()
-                .map_err(|error| io::Error::new(error.kind(), error.to_string()))
-                .and_then(|file| writeln!(file, "{text}"))
+            let file = std::fs::File::options().append(true).open(path);
+            file.and_then(|mut file| writeln!(file, "{text}"))
                 .with_context(|| format!("{}: cannot write the answer", path.display()))?;
         }
         let shows = self.show_timings == Switch::On && !self.no_show_timings;
@@ -351,6 +349,10 @@ pub fn generate(
         let is_stopped = part
             .as_ref()
             .is_none_or(|part| part.reason == StopReason::Interrupted);
+        if let Some(part) = &part {
+            // What follows is of the seed that is told.
+            options.sampling.seed = part.seed;
+        }
         before = joined(before, part);
         let ended = budget.take_if(|_| is_stopped && is_spent(&show) && !listener.interrupted());
         let Some(ended) = ended else { break };
@@ -387,11 +389,7 @@ fn joined(before: Option<Answer>, part: Option<Answer>) -> Option<Answer> {
             before.text.push_str(&part.text);
             before.steps.extend(part.steps);
             before.reason = part.reason;
-            before.seed = if part.timings.n_prompt > 0 {
-                part.seed
-            } else {
-                before.seed
-            };
+            before.seed = part.seed;
             before.timings.n_prompt += part.timings.n_prompt;
             before.timings.prompt += part.timings.prompt;
             before.timings.n_decoded += part.timings.n_decoded;

@@ -71,7 +71,9 @@ impl PlacingFlags {
         }
         if locked && let Err(error) = file.lock_in_memory() {
             say!("warning: the weights cannot be locked in memory: {error}");
-            say!("hint: raise the limit (`ulimit -l`), or run without --mlock");
+            say!(
+                "hint: raise the limit (`ulimit -l`), or leave out the lock (--mlock, --load-mode)"
+            );
         }
         if self.check_tensors {
             check_values(&file, options.n_threads.unwrap_or(0))

@@ -115,7 +115,7 @@ impl Rope {
     }
 
     /// What cosine and sine are multiplied by.
-    pub(crate) fn magnitude(&self) -> f32 {
+    pub fn magnitude(&self) -> f32 {
         self.attn_factor * self.yarn.map_or(1.0, |yarn| yarn.attn_factor)
     }
 

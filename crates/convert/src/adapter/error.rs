@@ -56,6 +56,14 @@ pub enum AdapterError {
         /// `general.architecture` of the base.
         architecture: &'static str,
     },
+    /// A pair for a matrix of one expert; the base's file has those of all in one tensor.
+    #[error("{}: `{name}` changes a matrix of one expert, which is not supported", .path.display())]
+    Expert {
+        /// The file of weights.
+        path: PathBuf,
+        /// The first half of the pair.
+        name: String,
+    },
     /// A pair that does not fit the base's matrix, or whose halves do not fit each other.
     #[error("{}: `{name}` has shape {found:?}, but the base model's matrix needs {expected:?}", .path.display())]
     Shape {
@@ -125,7 +133,9 @@ impl AdapterError {
             AdapterError::Unsupported { key, .. } if *key == "invocation_string" => {
                 "put the ids of its tokens into the file, as `alora_invocation_tokens`"
             }
-            AdapterError::Unsupported { .. } | AdapterError::FullWeights { .. } => {
+            AdapterError::Unsupported { .. }
+            | AdapterError::FullWeights { .. }
+            | AdapterError::Expert { .. } => {
                 "merge the adapter into its base model (merge_and_unload of PEFT) and convert that"
             }
             AdapterError::Unpaired { .. } | AdapterError::Empty { .. } => {

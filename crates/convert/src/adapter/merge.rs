@@ -8,6 +8,7 @@ use super::config::AdapterConfig;
 use super::peft::PeftAdapter;
 use crate::ConvertError;
 use crate::quantize::in_kernel;
+use crate::stream::transposed;
 use gristmill_gguf::{Kind, Model};
 use gristmill_kernels::decode_row;
 use gristmill_model::{AdapterPair, Hyperparameters, Slot, TensorSpec, check_adapter};
@@ -207,7 +208,7 @@ impl Opened {
         };
         let dim = |axis: usize| spec.dims.get(axis).map_or(1, |&extent| extent as usize);
         let (of_columns, of_rows) = match spec.slot {
-            Slot::TokenEmbd => (super::peft::transposed(&b, rank), a),
+            Slot::TokenEmbd => (transposed(&b, rank), a),
             _ => (a, b),
         };
         Ok(Some(Change {

@@ -6,7 +6,7 @@ use crate::ConvertError;
 use crate::plan::{check_dtype, text_name};
 use crate::safetensors_file::{Entry, read_header};
 use crate::source::{LocalFile, Source};
-use crate::stream::{HalvesToPairs, decode};
+use crate::stream::{HalvesToPairs, decode, transposed};
 use gristmill_model::{Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, tensor_specs};
 use safetensors::Dtype;
 use std::collections::HashMap;
@@ -126,12 +126,6 @@ impl PeftAdapter {
     }
 }
 
-/// Rows become columns; each row has `row_len` elements.
-pub(super) fn transposed(values: &[f32], row_len: usize) -> Vec<f32> {
-    let column = |column: usize| values.iter().skip(column).step_by(row_len.max(1)).copied();
-    (0..row_len).flat_map(column).collect()
-}
-
 /// Rows in the order that the base's matrix has them in.
 fn paired(values: &[f32], row_len: usize, n_heads: usize) -> Vec<f32> {
     let n_rows = values.len() / row_len;
@@ -174,7 +168,6 @@ impl Matching<'_> {
             .into_iter()
             .filter_map(|spec| match &spec.source {
                 SpecSource::Checkpoint(name) => Some((name.clone(), spec)),
-                // Products of experts take no adapter yet.
                 SpecSource::Experts(_) | SpecSource::Computed(_) => None,
             })
             .collect();
@@ -215,7 +208,7 @@ impl Matching<'_> {
                 adapter.left_out.extend([a.name, b.name]);
                 continue;
             };
-            let spec = specs.remove(&name).ok_or_else(|| self.foreign(&a))?;
+            let spec = specs.remove(&name).ok_or_else(|| self.unknown(&name, &a))?;
             adapter.pairs.push(self.pair(spec, module, a, b)?);
         }
         match adapter.pairs.is_empty() {
@@ -280,6 +273,21 @@ impl Matching<'_> {
         AdapterError::Unpaired {
             path: self.path.to_owned(),
             name: entry.map(|entry| entry.name).unwrap_or_default(),
+        }
+    }
+
+    /// The error for a pair that changes none of the tensors that take one: those of experts do not.
+    fn unknown(&self, name: &str, a: &Entry) -> AdapterError {
+        let is_of_expert = |spec: TensorSpec| match spec.source {
+            SpecSource::Experts(names) => names.apart.iter().any(|known| known == name),
+            SpecSource::Checkpoint(_) | SpecSource::Computed(_) => false,
+        };
+        match tensor_specs(self.hparams).into_iter().any(is_of_expert) {
+            true => AdapterError::Expert {
+                path: self.path.to_owned(),
+                name: a.name.clone(),
+            },
+            false => self.foreign(a),
         }
     }
 

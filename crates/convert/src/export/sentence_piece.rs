@@ -1,6 +1,7 @@
 //! `tokenizer.model`, the way back: pieces with their scores and types, as a protocol buffer.
 
-use super::tokenizer::{Kind, Token};
+use super::tokenizer::Token;
+use crate::tokenizer::TokenType;
 
 /// Field numbers of `sentencepiece_model.proto`.
 mod field {
@@ -40,19 +41,15 @@ pub(super) fn model(tokens: &[Token<'_>], roles: &Roles) -> Vec<u8> {
     let mut out = Message::default();
     for (id, token) in tokens.iter().enumerate() {
         let is_unknown = roles.unknown == Some(id as u64);
-        let kind = match token.kind {
-            _ if is_unknown => 2,
-            Kind::Normal => 1,
-            Kind::Unknown => 2,
-            Kind::Control => 3,
-            Kind::UserDefined => 4,
-            Kind::Unused => 5,
-            Kind::Byte => 6,
+        let kind = match is_unknown {
+            true => TokenType::Unknown,
+            false => token.kind,
         };
         let mut piece = Message::default();
         piece.bytes(field::PIECE_TEXT, token.text);
         piece.float(field::PIECE_SCORE, token.score);
-        piece.number(field::PIECE_TYPE, kind);
+        // Both formats count the types alike.
+        piece.number(field::PIECE_TYPE, kind as u64);
         out.bytes(field::PIECES, &piece.0);
     }
     let mut trainer = Message::default();

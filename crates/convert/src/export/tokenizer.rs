@@ -10,25 +10,14 @@ use serde_json::{Map, Value, json};
 
 use super::sentence_piece::{self, Roles};
 use crate::ConvertError;
-use crate::tokenizer::{ADDITIONAL_TEMPLATES, SCORE_ADDED};
+use crate::tokenizer::{ADDITIONAL_TEMPLATES, SCORE_ADDED, TokenType};
 
 /// A token as the file has it.
 #[derive(Clone, Copy)]
 pub(super) struct Token<'a> {
     pub text: &'a [u8],
     pub score: f32,
-    pub kind: Kind,
-}
-
-/// What a token is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Normal,
-    Unknown,
-    Control,
-    UserDefined,
-    Unused,
-    Byte,
+    pub kind: TokenType,
 }
 
 /// Roles in the order in which conversion looks for them, with their keys below `tokenizer.ggml.`.
@@ -133,12 +122,12 @@ impl<'a> Vocabulary<'a> {
             text,
             score: scores.get(id).copied().unwrap_or_default(),
             kind: match kinds.get(id) {
-                Some(2) => Kind::Unknown,
-                Some(3) => Kind::Control,
-                Some(4) => Kind::UserDefined,
-                Some(5) => Kind::Unused,
-                Some(6) => Kind::Byte,
-                _ => Kind::Normal,
+                Some(2) => TokenType::Unknown,
+                Some(3) => TokenType::Control,
+                Some(4) => TokenType::UserDefined,
+                Some(5) => TokenType::Unused,
+                Some(6) => TokenType::Byte,
+                _ => TokenType::Normal,
             },
         };
         let tokens: Vec<Token<'_>> = texts.iter().enumerate().map(token).collect();
@@ -160,6 +149,12 @@ impl<'a> Vocabulary<'a> {
 
     fn get(&self, key: &str) -> Option<&'a Entry> {
         self.metadata.get(&format!("tokenizer.ggml.{key}"))
+    }
+
+    /// Where an entry stands among all.
+    fn place(&self, key: &str) -> Option<usize> {
+        let key = format!("tokenizer.ggml.{key}");
+        self.metadata.iter().position(|(known, _)| known == key)
     }
 
     fn flag(&self, key: &str) -> Option<bool> {
@@ -187,7 +182,7 @@ impl<'a> Vocabulary<'a> {
 
     /// A token that only fills the vocabulary up to the rows of the embeddings: conversion makes it again.
     fn is_filler(&self, id: usize) -> bool {
-        self.tokens[id].kind == Kind::Unused && self.text(id) == format!("[PAD{id}]")
+        self.tokens[id].kind == TokenType::Unused && self.text(id) == format!("[PAD{id}]")
     }
 
     /// The tokens without the fillers at the end.
@@ -200,8 +195,8 @@ impl<'a> Vocabulary<'a> {
     fn added(&self) -> impl Iterator<Item = (usize, bool)> {
         let tokens = self.tokens.iter().enumerate();
         tokens.filter_map(|(id, token)| match token.kind {
-            Kind::Control | Kind::Unknown => Some((id, true)),
-            Kind::UserDefined => Some((id, false)),
+            TokenType::Control | TokenType::Unknown => Some((id, true)),
+            TokenType::UserDefined => Some((id, false)),
             _ => None,
         })
     }
@@ -308,7 +303,7 @@ impl<'a> Vocabulary<'a> {
     fn merges_by_score(&self) -> Vec<Value> {
         let added: HashSet<usize> = self.added().map(|(id, _)| id).collect();
         let is_joined = |id: &usize| {
-            self.tokens[*id].kind != Kind::Byte && !added.contains(id) && !self.is_filler(*id)
+            self.tokens[*id].kind != TokenType::Byte && !added.contains(id) && !self.is_filler(*id)
         };
         let joined: Vec<usize> = (0..self.tokens.len()).filter(is_joined).collect();
         let ids: HashMap<&str, usize> = joined.iter().map(|&id| (self.text(id), id)).collect();
@@ -372,14 +367,10 @@ impl<'a> Vocabulary<'a> {
 
     /// Whether the flags came from a processor of that kind, which says both before anything else does.
     fn has_byte_level_processor(&self) -> bool {
-        let place = |key: &str| {
-            let key = format!("tokenizer.ggml.{key}");
-            self.metadata.iter().position(|(known, _)| known == key)
-        };
         let (bos, eos, sep) = (
-            place("add_bos_token"),
-            place("add_eos_token"),
-            place("add_sep_token"),
+            self.place("add_bos_token"),
+            self.place("add_eos_token"),
+            self.place("add_sep_token"),
         );
         self.model == "gpt2"
             && bos.is_some()
@@ -437,19 +428,18 @@ impl<'a> Vocabulary<'a> {
     /// Roles that the configuration of the tokenizer names by text: conversion finds these first, in the order of
     /// [`ROLES`], and the model's configuration names the others by id.
     fn named_roles(&self) -> Vec<(&'static str, usize)> {
-        let place = |key: &str| {
-            let key = format!("tokenizer.ggml.{key}");
-            self.metadata.iter().position(|(known, _)| known == key)
-        };
         let mut last = None;
         let mut named = Vec::new();
-        let first = ROLES.iter().filter_map(|(_, key)| place(key)).min();
+        let first = ROLES.iter().filter_map(|(_, key)| self.place(key)).min();
         for (role, key) in ROLES {
-            let (Some(at), Some(id)) = (place(key), self.id(key)) else {
+            let (Some(at), Some(id)) = (self.place(key), self.id(key)) else {
                 continue;
             };
             let id = id as usize;
-            let is_token = matches!(self.tokens[id].kind, Kind::Control | Kind::Unknown);
+            let is_token = matches!(
+                self.tokens[id].kind,
+                TokenType::Control | TokenType::Unknown
+            );
             // One that stands behind others that come later in the list was found by its id.
             let is_next = match last {
                 None => Some(at) == first,

@@ -14,6 +14,7 @@ use crate::ConvertError;
 use crate::checkpoint::INDEX;
 use crate::progress::{Event, Progress};
 use crate::quantize::in_kernel;
+use crate::stream::{Overflow, transposed};
 
 /// Elements that are turned around at once, about.
 const SLAB_ELEMENTS: usize = 1 << 20;
@@ -21,8 +22,6 @@ const SLAB_ELEMENTS: usize = 1 << 20;
 const CHUNK_ELEMENTS: usize = 1 << 14;
 /// Files may follow the order of the tensors where there are no more than this, or than gigabytes.
 const N_FILES_IN_ORDER: u64 = 3;
-/// Magnitudes from here on round to infinity in f16.
-const F16_OVERFLOW: f32 = 65520.0;
 
 /// A tensor to write.
 struct Exported {
@@ -334,7 +333,9 @@ impl Turned<'_> {
     fn emit(&mut self, values: Vec<f32>, progress: Progress<'_>) -> Result<(), ConvertError> {
         let ty = self.tensor.ty;
         if ty == F16 {
-            self.check_range(&values)?;
+            let mut overflow = Overflow::default();
+            overflow.look(&values);
+            overflow.check(&self.spec.name)?;
         }
         let mut encoded = std::mem::take(&mut self.encoded);
         encoded.resize(values.len() * ty.block_bytes(), 0);
@@ -347,31 +348,4 @@ impl Turned<'_> {
         (self.values, self.encoded) = (values, encoded);
         Ok(())
     }
-
-    fn check_range(&self, values: &[f32]) -> Result<(), ConvertError> {
-        let beyond = values.iter().map(|value| value.abs());
-        let beyond: Vec<f32> = beyond
-            .filter(|value| value.is_finite() && *value >= F16_OVERFLOW)
-            .collect();
-        match beyond.is_empty() {
-            true => Ok(()),
-            false => Err(ConvertError::Overflow {
-                tensor: self.spec.name.clone(),
-                count: beyond.len() as u64,
-                largest: beyond.iter().copied().fold(0.0, f32::max),
-            }),
-        }
-    }
-}
-
-/// A matrix of rows of this length, the other way round.
-fn transposed(values: &[f32], row_len: usize) -> Vec<f32> {
-    let n_rows = values.len() / row_len.max(1);
-    let mut out = vec![0.0; values.len()];
-    for (row, source) in values.chunks_exact(row_len).enumerate() {
-        for (column, value) in source.iter().enumerate() {
-            out[column * n_rows + row] = *value;
-        }
-    }
-    out
 }

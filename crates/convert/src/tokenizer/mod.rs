@@ -83,7 +83,7 @@ pub(crate) const ADDITIONAL_TEMPLATES: &str = "additional_chat_templates";
 
 /// Values of `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TokenType {
+pub(crate) enum TokenType {
     Normal = 1,
     Unknown = 2,
     Control = 3,

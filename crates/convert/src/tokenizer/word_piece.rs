@@ -42,7 +42,12 @@ pub(super) fn read(
             "model.continuing_subword_prefix is empty, so no token tells whether it begins a word";
         return Err(files.error(FILE, reason.to_owned()));
     }
-    warnings.extend(unwritten(json));
+    // A list of tokens says nothing of its own, so what is lost stands in the configuration beside it.
+    let source = match files.from_vocab_txt {
+        true => "tokenizer_config.json",
+        false => FILE,
+    };
+    warnings.extend(unwritten(json, source));
     let (by_id, n_known) = tokens_by_id(files, json, vocab)?;
     let n_tokens = n_tokens(files, options, n_known, by_id.keys().max().copied())?;
     let tokens = (0..n_tokens).map(|id| match by_id.get(&(id as u64)) {
@@ -84,7 +89,7 @@ fn word_start(token: Token) -> Token {
 }
 
 /// What the definition says that a GGUF file cannot.
-fn unwritten(json: &TokenizerJson) -> Vec<String> {
+fn unwritten(json: &TokenizerJson, source: &str) -> Vec<String> {
     let off = |key: &str| json.normalizer.get(key) == Some(&Value::Bool(false));
     let kind = |part: &Value| {
         let kind = part.get("type").and_then(Value::as_str);
@@ -110,10 +115,8 @@ fn unwritten(json: &TokenizerJson) -> Vec<String> {
         ),
     ];
     let lost = lost.into_iter().filter(|(differs, _)| *differs);
-    lost.map(|(_, what)| {
-        format!("tokenizer.json: {what}, since a GGUF file cannot say so for WordPiece")
-    })
-    .collect()
+    lost.map(|(_, what)| format!("{source}: {what}, since a GGUF file cannot say so for WordPiece"))
+        .collect()
 }
 
 /// Classes whose tokenizer is told by `vocab.txt` and `tokenizer_config.json`.

@@ -1,8 +1,12 @@
 //! Case B35: experts apart, together, and with gate and up projections in one.
 
 use super::fixture::Fixture;
+use gristmill_convert::{
+    ConvertLoraOptions, ConvertOptions, MergeSource, OutputType, convert, convert_lora,
+};
 use gristmill_gguf::{Model, Value};
 use safetensors::Dtype;
+use safetensors::tensor::TensorView;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -209,4 +213,53 @@ fn b35_a_missing_or_misshapen_expert_is_named() {
         refused.contains("`model.layers.0.mlp.experts.1.up_proj.weight`"),
         "{refused}"
     );
+}
+
+/// An adapter's pairs for single experts are neither dropped nor taken for another model's.
+#[test]
+fn an_adapter_of_an_expert_is_refused_by_name() {
+    let fixture = apart(&CLASSES[1]);
+    let base = fixture.write().folder.path();
+    let adapter = tempfile::tempdir().unwrap();
+    let path = |name: &str| adapter.path().join(name);
+    fs::write(path("adapter_config.json"), r#"{"lora_alpha": 8}"#).unwrap();
+    let module = "base_model.model.model.layers.0.mlp.experts.1.up_proj";
+    let zeros = vec![0; 4 * 512 * 4];
+    let half = |half: &str, shape: [usize; 2]| {
+        let bytes = &zeros[..shape[0] * shape[1] * 4];
+        let view = TensorView::new(Dtype::F32, shape.to_vec(), bytes).unwrap();
+        (format!("{module}.{half}.weight"), view)
+    };
+    let pair = [half("lora_A", [4, 256]), half("lora_B", [512, 4])];
+    let weights = safetensors::serialize(pair, None).unwrap();
+    fs::write(path("adapter_model.safetensors"), weights).unwrap();
+    let to_file = ConvertLoraOptions {
+        folder: adapter.path().to_owned(),
+        base: Some(base.to_owned()),
+        base_model_id: None,
+        hub_cache: None,
+        output: Some(path("adapter.gguf")),
+        output_type: OutputType::Auto,
+        force: false,
+        dry_run: false,
+        n_threads: 1,
+    };
+    let merged = ConvertOptions {
+        output: Some(path("merged.gguf")),
+        merge: vec![MergeSource {
+            path: adapter.path().to_owned(),
+            scale: 1.0,
+        }],
+        ..ConvertOptions::new(base)
+    };
+    for refused in [
+        convert_lora(&to_file, &mut |_| {}).unwrap_err(),
+        convert(&merged, &mut |_| {}).unwrap_err(),
+    ] {
+        let reason = format!(
+            "`{module}.lora_A.weight` changes a matrix of one expert, which is not supported"
+        );
+        assert!(refused.to_string().ends_with(&reason), "{refused}");
+    }
+    assert!(!path("adapter.gguf").exists() && !path("merged.gguf").exists());
 }

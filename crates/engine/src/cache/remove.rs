@@ -16,6 +16,8 @@ pub struct Rotation {
     pub style: RopeStyle,
     /// Radians per position of each pair.
     pub frequencies: Vec<f32>,
+    /// What cosine and sine were multiplied by. A key keeps it when it turns again.
+    pub magnitude: f32,
 }
 
 /// Rows of a layer on the move.

@@ -85,8 +85,7 @@ impl Constraint {
     pub fn is_text(&self, ids: &[u32]) -> Result<bool, EngineError> {
         let mut matcher = self.matcher.deep_clone();
         for &id in ids {
-            let allowed = !matcher.is_stopped() && allowed_tokens(&mut matcher)?.is_allowed(id);
-            if !allowed {
+            if matcher.is_stopped() || !allows(&allowed_tokens(&mut matcher)?, id) {
                 return Ok(false);
             }
             let taken = matcher.consume_tokens(&[id]);
@@ -104,6 +103,11 @@ impl Constraint {
 fn allowed_tokens(matcher: &mut Matcher) -> Result<SimpleVob, EngineError> {
     let allowed = matcher.compute_mask_or_eos();
     allowed.map_err(|error| stuck(&error.to_string()))
+}
+
+/// Whether a token is among these; one outside the vocabulary never is.
+fn allows(allowed: &SimpleVob, id: u32) -> bool {
+    (id as usize) < allowed.len() && allowed.is_allowed(id)
 }
 
 fn stuck(error: &str) -> EngineError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gristmill_tokenizer::Tokenizer;
 use llguidance::Matcher;
 
-use super::{Constraint, allowed_tokens, stuck};
+use super::{Constraint, allowed_tokens, allows, stuck};
 use crate::error::EngineError;
 use crate::sampling::Chain;
 
@@ -74,8 +74,7 @@ impl ConstraintState {
             return self.sample_before(chain, logits);
         }
         let allowed = allowed_tokens(&mut self.matcher)?;
-        let is_allowed = |id: u32| (id as usize) < allowed.len() && allowed.is_allowed(id);
-        let id = chain.sample_where(logits, &is_allowed);
+        let id = chain.sample_where(logits, &|id| allows(&allowed, id));
         let id = id.map_err(|error| match error {
             EngineError::NoCandidates => EngineError::ConstraintForbidden {
                 n_allowed: allowed.num_set(),

@@ -29,18 +29,22 @@ impl TokenizerEnv for Environment {
     }
 }
 
-/// The bytes of a token. No text of a grammar is ever a control token: these begin with a byte that no text has, and
+/// The bytes of a token, none for one that is never allowed. No text of a grammar is ever a control token: these begin with a byte that no text has, and
 /// what grammars name stands behind it.
 fn word(tokenizer: &Tokenizer, id: u32) -> Vec<u8> {
     let attributes = tokenizer.attributes(id);
     let piece = tokenizer.piece(id, false);
-    if attributes.has(Attributes::CONTROL) {
-        return [&[TokTrie::SPECIAL_TOKEN_MARKER], tokenizer.text(id)].concat();
-    }
-    let is_text = piece.len() <= TOKEN_BYTES_MAX
-        && piece.first() != Some(&TokTrie::SPECIAL_TOKEN_MARKER)
+    let is_text = piece.first() != Some(&TokTrie::SPECIAL_TOKEN_MARKER)
         && !attributes.has(Attributes::UNUSED);
-    if is_text { piece.to_vec() } else { Vec::new() }
+    let word = match (attributes.has(Attributes::CONTROL), is_text) {
+        (true, _) => [&[TokTrie::SPECIAL_TOKEN_MARKER], tokenizer.text(id)].concat(),
+        (false, true) => piece.to_vec(),
+        (false, false) => Vec::new(),
+    };
+    match word.len() > TOKEN_BYTES_MAX {
+        true => Vec::new(),
+        false => word,
+    }
 }
 
 /// The tree of a vocabulary; nothing for one that is too large.
@@ -50,10 +54,6 @@ pub(super) fn environment(tokenizer: &Tokenizer) -> Option<TokEnv> {
     let words: Vec<Vec<u8>> = (0..n_tokens)
         .map(|id| word(tokenizer, id))
         .inspect(|word| n_bytes += word.len())
-        .map(|word| match word.len() > TOKEN_BYTES_MAX {
-            true => Vec::new(),
-            false => word,
-        })
         .collect();
     if n_bytes > VOCABULARY_BYTES_MAX || n_tokens == 0 {
         return None;

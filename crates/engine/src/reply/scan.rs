@@ -19,7 +19,7 @@ pub type Parsed<T> = Result<T, Stop>;
 pub const DEPTH_MAX: usize = 128;
 
 /// The longest name of a function, in bytes.
-const NAME_BYTES_MAX: usize = 256;
+pub const NAME_BYTES_MAX: usize = 256;
 
 /// A call as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -58,6 +58,15 @@ fn reply(format: &ReplyFormat, prompt: &str, text: &str) -> Reply {
     reply
 }
 
+/// Names and arguments.
+fn calls_of(reply: &Reply) -> Vec<(&str, Value)> {
+    let calls = reply.calls.iter().map(|call| {
+        let arguments = serde_json::from_str(&call.arguments).unwrap();
+        (call.name.as_str(), arguments)
+    });
+    calls.collect()
+}
+
 /// Family, the prompt's end, and an answer that thinks "Hm.", says "Look:" and calls both functions.
 const ANSWERS: &[(&str, &str, &str)] = &[
     (
@@ -242,20 +251,10 @@ fn every_family_is_taken_apart() {
             ("Hm.", "Look:"),
             "{family}: {reply:?}"
         );
-        let calls: Vec<(&str, Value)> = reply
-            .calls
-            .iter()
-            .map(|call| {
-                (
-                    call.name.as_str(),
-                    serde_json::from_str(&call.arguments).unwrap(),
-                )
-            })
-            .collect();
         let weather = json!({"city": "Pa\"ris", "days": 2});
         let add = json!({"a": 1.5, "note": "7"});
         assert_eq!(
-            calls,
+            calls_of(&reply),
             [("get_weather", weather), ("add", add)],
             "{family}: {reply:?}"
         );
@@ -485,18 +484,8 @@ fn is_read_back(name: &str, source: &str) -> bool {
     }
     let format = ReplyFormat::detect(source, input.tools.as_ref(), ReasoningForm::Apart);
     let reply = reply(&format, &prompt, text);
-    let calls: Vec<(&str, Value)> = reply
-        .calls
-        .iter()
-        .map(|call| {
-            (
-                call.name.as_str(),
-                serde_json::from_str(&call.arguments).unwrap(),
-            )
-        })
-        .collect();
     assert_eq!(
-        calls,
+        calls_of(&reply),
         [("get_weather", arguments)],
         "{name} ({}): {text:?}\n{reply:?}",
         format.family()

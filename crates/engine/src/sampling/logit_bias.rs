@@ -92,11 +92,13 @@ impl LogitBias {
         let n_vocab = vocabulary.n_tokens();
         let ids = match &self.tokens {
             BiasedTokens::Id(id) => vec![*id],
-            BiasedTokens::Text(text) => vocabulary.encode(text.as_bytes()),
+            BiasedTokens::Text(text) => match vocabulary.encode(text.as_bytes()) {
+                none if none.is_empty() => return Err(refused(text)),
+                ids => ids,
+            },
         };
         match ids.iter().find(|&&id| id as usize >= n_vocab) {
             Some(&id) => Err(EngineError::BiasOutOfRange { id, n_vocab }),
-            None if ids.is_empty() => Err(refused(&format!("{:?}", self.tokens))),
             None => Ok(ids),
         }
     }

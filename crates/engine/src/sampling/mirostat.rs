@@ -2,7 +2,6 @@
 
 use std::f64::consts::LN_2;
 
-use super::candidates::log_sum;
 use super::{
     Candidate, Candidates, Domain, Parameter, Place, Sampler, SamplerKind, SamplingOptions,
     Vocabulary,
@@ -73,8 +72,8 @@ struct Mirostat {
     n_vocab: f64,
     /// The largest surprise in bits.
     mu: f64,
-    /// What the draw saw, until its token is accepted.
-    kept: Vec<Candidate>,
+    /// The log probabilities that the draw saw, until its token is accepted.
+    kept: Vec<(u32, f64)>,
 }
 
 fn build(options: &SamplingOptions, vocabulary: &dyn Vocabulary) -> Option<Box<dyn Sampler>> {
@@ -134,14 +133,12 @@ impl Sampler for Mirostat {
             }
         }
         self.kept.clear();
-        self.kept.extend_from_slice(candidates.items());
+        self.kept.extend(candidates.log_probabilities());
     }
 
     fn accept(&mut self, id: u32) {
-        let taken = self.kept.iter().find(|candidate| candidate.id == id);
-        let log_sum = log_sum(self.kept.iter().map(|candidate| candidate.logit));
-        if let (Some(taken), Some(log_sum)) = (taken, log_sum) {
-            let surprise = (log_sum - f64::from(taken.logit)) / LN_2;
+        if let Some((_, log_probability)) = self.kept.iter().find(|(kept, _)| *kept == id) {
+            let surprise = -log_probability / LN_2;
             self.mu -= self.eta * (surprise - self.tau);
         }
         // A token that was not drawn here says nothing.

@@ -267,10 +267,10 @@ impl Chain {
             seed,
             ..options.clone()
         };
-        let greedy = temperature::highest(&options) < TEMPERATURE_MIN;
+        let (stages, greedy) = stages(options, vocabulary)?;
         Ok(Chain {
             bias,
-            stages: stages(options, vocabulary, greedy)?,
+            stages,
             candidates: Candidates::default(),
             rng: Rng::new(seed),
             seed,
@@ -295,7 +295,8 @@ impl Chain {
         if self.greedy && self.stages.is_empty() && self.bias.is_empty() {
             return greedy::best(logits);
         }
-        self.sample_where(logits, &|_| true)
+        self.start(logits)?;
+        self.pick()
     }
 
     /// Picks a token as [`Chain::sample`] does, among those that are allowed: the stages see the others as forbidden.
@@ -304,9 +305,19 @@ impl Chain {
         logits: &[f32],
         is_allowed: &dyn Fn(u32) -> bool,
     ) -> Result<u32, EngineError> {
+        self.start(logits)?;
+        self.candidates.forbid(|id| !is_allowed(id));
+        self.pick()
+    }
+
+    /// All tokens, before anything is forbidden or changed.
+    fn start(&mut self, logits: &[f32]) -> Result<(), EngineError> {
         greedy::best(logits)?;
         self.candidates.fill(logits);
-        self.candidates.forbid(|id| !is_allowed(id));
+        Ok(())
+    }
+
+    fn pick(&mut self) -> Result<u32, EngineError> {
         for &(id, bias) in &self.bias {
             self.candidates.shift(id, bias);
         }
@@ -362,12 +373,12 @@ impl Chain {
     }
 }
 
-/// The stages in order; a greedy chain has those alone that can change which token is the best one.
+/// The stages in order, and whether the chain is greedy: then it has those alone that can change which token is the best
+/// one.
 fn stages(
     mut options: SamplingOptions,
     vocabulary: &dyn Vocabulary,
-    greedy: bool,
-) -> Result<Vec<Box<dyn Sampler>>, EngineError> {
+) -> Result<(Vec<Box<dyn Sampler>>, bool), EngineError> {
     let asked: Result<Vec<_>, _> = options
         .samplers
         .iter()
@@ -381,14 +392,14 @@ fn stages(
         options.values.put(&temperature::RANGE, 0.0);
         asked = vec![&temperature::KIND, alone];
     }
+    let greedy = temperature::highest(&options) < TEMPERATURE_MIN;
     asked.sort_by_key(|kind| matches!(kind.place, Place::Last(_)));
     let stays = |kind: &&&SamplerKind| {
         !greedy || (matches!(kind.place, Place::Named(_)) && !kind.keeps_best)
     };
     let kinds = asked.iter().filter(stays);
-    Ok(kinds
-        .filter_map(|kind| (kind.build)(&options, vocabulary))
-        .collect())
+    let stages = kinds.filter_map(|kind| (kind.build)(&options, vocabulary));
+    Ok((stages.collect(), greedy))
 }
 
 /// What is added to the logit of each id.

@@ -224,7 +224,11 @@ fn what_replaces_the_draw_stands_behind_the_others_or_alone() {
         .with(&mirostat::ENTROPY, 1.0);
     assert_shares(mirostat.clone(), &logits, &[1.0, 0.0]);
     // The temperature comes before it, and flattens these to 0.67 and 0.33: 1.58 bits.
-    assert_shares(mirostat.with(&TEMPERATURE, 2.0), &logits, &[0.667, 0.333]);
+    let flat = mirostat.clone().with(&TEMPERATURE, 2.0);
+    assert_shares(flat, &logits, &[0.667, 0.333]);
+    // That is one number: a range around none is none.
+    let none = mirostat.with(&TEMPERATURE, 0.0);
+    assert!(chain(none.with(&temperature::RANGE, 0.5)).is_greedy());
     // First in the order, it still sees the one token that top_k leaves, and prefers none.
     let adaptive = SamplingOptions {
         samplers: ["adaptive_p", "top_k"].map(str::to_owned).into(),

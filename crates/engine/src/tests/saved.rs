@@ -1,6 +1,7 @@
 //! Sessions saved and loaded.
 
 use super::*;
+use crate::Arithmetic;
 
 fn session(name: &str, options: &LoadOptions) -> Option<(Session, Vec<u32>)> {
     let folder = golden(&format!("convert/{name}"))?;
@@ -95,6 +96,49 @@ fn a_session_of_something_else_is_refused_by_name() {
         refused(&mut whole, &saved(&windowed)),
         "the saved session has another layout of its cache"
     );
+}
+
+/// Keys that were turned otherwise, by other frequencies or with another magnitude alone, are no past, nor are those of
+/// another arithmetic.
+#[test]
+fn a_session_of_another_rotation_or_arithmetic_is_refused() {
+    let Some(folder) = golden("convert/llama") else {
+        return;
+    };
+    let ids = fed_ids(&folder);
+    let session_of = |(rope, arithmetic)| {
+        let options = LoadOptions {
+            rope,
+            arithmetic,
+            ..options(CacheTypes::F16, 128, 16)
+        };
+        let file = gguf::Model::open(&folder.join("llama-f32.gguf")).unwrap();
+        Session::new(Model::load(file, &options).unwrap(), &options).unwrap()
+    };
+    let slower = RopeOverrides {
+        freq_scale: Some(0.5),
+        ..RopeOverrides::default()
+    };
+    let larger = RopeOverrides {
+        magnitude: Some(1.5),
+        ..RopeOverrides::default()
+    };
+    let own = RopeOverrides::default();
+    let mut plain = session_of((own, Arithmetic::Own));
+    for other in [
+        (slower, Arithmetic::Own),
+        (larger, Arithmetic::Own),
+        (own, Arithmetic::LlamaCpp),
+    ] {
+        let mut turned = session_of(other);
+        predict(&mut turned, &ids[..30]);
+        let bytes = saved(&turned);
+        assert_eq!(
+            refused(&mut plain, &bytes),
+            "the saved session has another layout of its cache"
+        );
+        assert_eq!(session_of(other).load(&mut bytes.as_slice()).unwrap(), 30);
+    }
 }
 
 /// Cut anywhere, or with any byte changed, or with lengths of another planet: an error, no memory, and nothing lost.

@@ -82,10 +82,8 @@ impl Partial {
 impl Past<'_> {
     /// The first position that a token sees.
     fn start(&self, token: usize) -> usize {
-        // Positions were checked not to be negative.
-        let position = self.batch.positions[token] as usize;
-        let window = self.shape.window.unwrap_or(usize::MAX);
-        (position + 1).saturating_sub(window).min(self.ends[token])
+        self.shape
+            .start(self.batch.positions[token], self.ends[token])
     }
 
     fn query(&self, token: usize, head: usize) -> Vec<f32> {

@@ -2,9 +2,9 @@
 //! order it adds, where it fuses a product with a sum. Results are those of build b11549, bit for bit where the platform's
 //! exponentials, sines and cosines are the same, so that a difference between two engines can be told from rounding.
 //!
-//! The order is fixed by construction: [`Lanes`] are the eight floats of a register, `mul_add` is a fused operation, and
+//! The order is fixed by construction: `Lanes` are the eight floats of a register, `mul_add` is a fused operation, and
 //! everything else rounds after each step. So the bits are the same on every machine; where it has AVX2 and FMA the code is
-//! compiled for them ([`wide`]).
+//! compiled for them (`wide`).
 
 mod attention;
 mod columns;

@@ -294,5 +294,11 @@ fn indices_outside_are_refused() {
         assert!(refused("position", case(|case| case.positions[3] = -2)));
         assert!(refused("sequence", case(|case| case.sequences[5] = 2)));
         assert!(refused("sequence", case(|case| case.sequences[5] = -1)));
+        // A page between the windows of the tokens before.
+        let mut between = Case::new(shapes()[2], [20, 20], F16);
+        between.shape.window = Some(1);
+        between.positions[1] = 19;
+        between.page_table[1] = -1;
+        assert!(refused("page", between.run(kernels, &pool, 0..40)));
     }
 }

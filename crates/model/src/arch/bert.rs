@@ -2,7 +2,7 @@
 //! classifier.
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, Norm, TextPart, TokenizerHabit};
-use crate::config::{self, Config, Entries, Fact, Fallback, Otherwise, Rule, is_off};
+use crate::config::{self, Config, Entries, Fact, Fallback, Otherwise, Rule};
 use crate::tensors::{Presence, Slot, TensorRow, row};
 use crate::{Hyperparameters, ModelError, Pooling};
 use gristmill_compute::Activation;
@@ -142,16 +142,8 @@ const FACTS: &[Fact] = &[
         holds: |_, value| value.as_str() == Some("absolute"),
         otherwise: Otherwise::Refuse("absolute"),
     },
-    Fact {
-        key: "is_decoder",
-        holds: |_, value| is_off(value),
-        otherwise: Otherwise::Refuse("false"),
-    },
-    Fact {
-        key: "add_cross_attention",
-        holds: |_, value| is_off(value),
-        otherwise: Otherwise::Refuse("false"),
-    },
+    Fact::off("is_decoder"),
+    Fact::off("add_cross_attention"),
 ];
 
 fn both_directions(_: &Config, entries: &mut Entries<'_>) -> Result<(), ModelError> {

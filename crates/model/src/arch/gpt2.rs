@@ -1,10 +1,9 @@
 //! GPT-2.
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, Norm, TextPart, TokenizerHabit};
-use crate::config::{self, Fact, Fallback, GELU_TANH, Otherwise, is_off};
+use crate::config::{self, Fact, Fallback, GELU_TANH};
 use crate::tensors::{Slot, TensorRow, Transform, row};
 use gristmill_compute::Activation;
-use serde_json::Value;
 
 pub static GPT2: Architecture = Architecture {
     name: "gpt2",
@@ -68,19 +67,7 @@ const FACTS: &[Fact] = &[
         key: "activation_function",
         ..GELU_TANH
     },
-    Fact {
-        key: "scale_attn_weights",
-        holds: |_, value| *value == Value::Bool(true),
-        otherwise: Otherwise::Refuse("true"),
-    },
-    Fact {
-        key: "scale_attn_by_inverse_layer_idx",
-        holds: |_, value| is_off(value),
-        otherwise: Otherwise::Refuse("false"),
-    },
-    Fact {
-        key: "add_cross_attention",
-        holds: |_, value| is_off(value),
-        otherwise: Otherwise::Refuse("false"),
-    },
+    Fact::on("scale_attn_weights"),
+    Fact::off("scale_attn_by_inverse_layer_idx"),
+    Fact::off("add_cross_attention"),
 ];

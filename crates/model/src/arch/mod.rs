@@ -200,7 +200,21 @@ const LLAMA_CHOICES: Choices = Choices {
     window: None,
 };
 
+impl Class {
+    /// Whether its configuration has a meaning of its own where this key is missing: then the key is a name of its own.
+    pub(crate) fn knows(&self, key: &str) -> bool {
+        let mut lines = self.defaults.iter().copied().flatten();
+        lines.any(|(known, _)| *known == key)
+    }
+}
+
 impl Architecture {
+    /// Its entries, those of computed tensors first.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &'static Rule> {
+        let own = self.metadata.iter().copied().flatten();
+        self.tensor_metadata.iter().chain(own)
+    }
+
     /// Whether its tensor table has this slot.
     pub fn has(&self, slot: Slot) -> bool {
         self.tensors

@@ -4,8 +4,7 @@ use super::{Architecture, Choices, Class, LLAMA_CHOICES, TokenizerHabit, WindowC
 use crate::ModelError;
 use crate::block::{attention, feed_forward};
 use crate::config::{
-    self, ALL_HEADS, Config, Entries, Fact, Fallback, NO_ATTENTION_BIAS, Otherwise, Rule, SILU,
-    WHOLE_HEADS, is_off,
+    self, ALL_HEADS, Config, Entries, Fact, Fallback, NO_ATTENTION_BIAS, Rule, SILU, WHOLE_HEADS,
 };
 use crate::tensors::{Slot, TensorRow, Transform, row};
 use gristmill_compute::RopeStyle;
@@ -88,11 +87,7 @@ const FACTS: &[Fact] = &[
     WHOLE_HEADS,
     NO_ATTENTION_BIAS,
     // Loaders ask for an output projection.
-    Fact {
-        key: "tie_word_embeddings",
-        holds: |_, value| is_off(value),
-        otherwise: Otherwise::Refuse("false"),
-    },
+    Fact::off("tie_word_embeddings"),
 ];
 
 /// OLMo 3's window; which layers have it is said one by one.

@@ -10,7 +10,6 @@ use crate::config::{
 use crate::decoder;
 use crate::tensors::{ExpertPart, Slot, TensorRow, Transform, expert_row, row};
 use gristmill_compute::Gating;
-use serde_json::Value;
 
 pub static QWEN3MOE: Architecture = Architecture {
     name: "qwen3moe",
@@ -104,11 +103,7 @@ const FACTS: &[Fact] = &[
     WHOLE_HEADS,
     NO_WINDOW_SWITCHED_ON,
     NO_ATTENTION_BIAS,
-    Fact {
-        key: "norm_topk_prob",
-        holds: |_, value| *value == Value::Bool(true),
-        otherwise: Otherwise::Refuse("true"),
-    },
+    Fact::on("norm_topk_prob"),
     Fact {
         key: "decoder_sparse_step",
         holds: |_, value| value.as_u64() == Some(1),

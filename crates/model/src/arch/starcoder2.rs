@@ -2,11 +2,10 @@
 
 use super::{Architecture, Choices, Class, LLAMA_CHOICES, Norm, TokenizerHabit};
 use crate::block::attention;
-use crate::config::{self, Fact, Fallback, GELU_TANH, NO_WINDOW, Otherwise, WHOLE_HEADS};
+use crate::config::{self, Fact, Fallback, GELU_TANH, NO_WINDOW, WHOLE_HEADS};
 use crate::decoder;
 use crate::tensors::{Slot, TensorRow, Transform, row};
 use gristmill_compute::{Activation, RopeStyle};
-use serde_json::Value;
 
 pub static STARCODER2: Architecture = Architecture {
     name: "starcoder2",
@@ -65,11 +64,7 @@ const FACTS: &[Fact] = &[
         key: "hidden_act",
         ..GELU_TANH
     },
-    Fact {
-        key: "use_bias",
-        holds: |_, value| *value == Value::Bool(true),
-        otherwise: Otherwise::Refuse("true"),
-    },
+    Fact::on("use_bias"),
     WHOLE_HEADS,
     NO_WINDOW,
 ];

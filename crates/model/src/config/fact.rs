@@ -18,6 +18,26 @@ pub struct Fact {
     pub otherwise: Otherwise,
 }
 
+impl Fact {
+    /// A switch that must be off.
+    pub(crate) const fn off(key: &'static str) -> Self {
+        Fact {
+            key,
+            holds: |_, value| is_off(value),
+            otherwise: Otherwise::Refuse("false"),
+        }
+    }
+
+    /// A switch that must be on.
+    pub(crate) const fn on(key: &'static str) -> Self {
+        Fact {
+            key,
+            holds: |_, value| *value == Value::Bool(true),
+            otherwise: Otherwise::Refuse("true"),
+        }
+    }
+}
+
 /// What becomes of a configuration that states another fact.
 #[derive(Clone, Copy, Debug)]
 pub enum Otherwise {
@@ -65,11 +85,7 @@ pub(crate) const NO_WINDOW_SWITCHED_ON: Fact = Fact {
 const WINDOW_LOST: &str = "the architecture has no windows, so beyond that length attention reaches further back than in training";
 
 /// Attention has no biases.
-pub(crate) const NO_ATTENTION_BIAS: Fact = Fact {
-    key: "attention_bias",
-    holds: |_, value| is_off(value),
-    otherwise: Otherwise::Refuse("false"),
-};
+pub(crate) const NO_ATTENTION_BIAS: Fact = Fact::off("attention_bias");
 
 /// Scores of attention are not capped.
 pub(crate) const NO_ATTENTION_CAP: Fact = Fact {
@@ -86,14 +102,10 @@ pub(crate) const QUERY_SCALE: Fact = Fact {
 };
 
 /// A token sees no later one.
-pub(crate) const ONE_DIRECTION: Fact = Fact {
-    key: "use_bidirectional_attention",
-    holds: |_, value| is_off(value),
-    otherwise: Otherwise::Refuse("false"),
-};
+pub(crate) const ONE_DIRECTION: Fact = Fact::off("use_bidirectional_attention");
 
 /// Whether a switch is off: to the authors' code `null` counts as false.
-pub(crate) fn is_off(value: &Value) -> bool {
+fn is_off(value: &Value) -> bool {
     matches!(value, Value::Bool(false) | Value::Null)
 }
 

@@ -20,7 +20,7 @@ pub use reverse::{ReverseSource, Reversed};
 
 pub(crate) use fact::{
     GELU_TANH, NO_ATTENTION_BIAS, NO_ATTENTION_CAP, NO_WINDOW, NO_WINDOW_SWITCHED_ON,
-    ONE_DIRECTION, QUERY_SCALE, SILU, WHOLE_HEADS, is_off,
+    ONE_DIRECTION, QUERY_SCALE, SILU, WHOLE_HEADS,
 };
 pub(crate) use fallback::ALL_HEADS;
 pub(crate) use longrope::{attention_factor, long_factors, original_context, short_factors};
@@ -158,7 +158,7 @@ impl Config {
             .strip_prefix(self.architecture.name)?
             .strip_prefix('.')?;
         let computed = COMPUTED_FROM.iter().find(|(key, _)| *key == suffix);
-        let stated = self.rules().find_map(|rule| match *rule {
+        let stated = self.architecture.rules().find_map(|rule| match *rule {
             Rule::U32 { key, from } | Rule::F32 { key, from } | Rule::F32Unless0 { key, from }
                 if key == suffix =>
             {
@@ -251,7 +251,7 @@ impl Config {
         metadata: &mut Metadata,
     ) -> Result<(), ModelError> {
         fact::check(self)?;
-        for rule in self.rules() {
+        for rule in self.architecture.rules() {
             self.apply(rule, file_type, metadata)?;
         }
         Ok(())
@@ -266,11 +266,6 @@ impl Config {
             self.apply(rule, 0, metadata)?;
         }
         Ok(())
-    }
-
-    fn rules(&self) -> impl Iterator<Item = &'static Rule> {
-        let own = self.architecture.metadata.iter().copied().flatten();
-        self.architecture.tensor_metadata.iter().chain(own)
     }
 
     /// What the metadata does not say though the configuration does, a sentence each.

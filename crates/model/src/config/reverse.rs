@@ -86,18 +86,16 @@ impl ReverseSource<'_> {
             model_type(class.name, has_other_parts).into(),
         );
         values.insert("vocab_size".into(), hparams.n_vocab.into());
-        let rules = architecture.tensor_metadata.iter();
-        let rules = rules.chain(architecture.metadata.iter().copied().flatten());
-        for rule in rules {
-            let (key, from, value) = match *rule {
-                Rule::U32 { key, from } => (key, from, self.integer(key).map(Value::from)),
+        for rule in architecture.rules() {
+            let (from, value) = match *rule {
+                Rule::U32 { key, from } => (from, self.integer(key).map(Value::from)),
                 Rule::F32 { key, from } | Rule::F32Unless0 { key, from } => {
-                    (key, from, self.float(key).and_then(number))
+                    (from, self.float(key).and_then(number))
                 }
                 Rule::FileType | Rule::With(_) => continue,
             };
             if let Some(value) = value {
-                values.insert(stated_name(class, key, from).into(), value);
+                values.insert(stated_name(class, from).into(), value);
             }
         }
         if architecture.has(Slot::Output) {
@@ -109,10 +107,9 @@ impl ReverseSource<'_> {
             let fact::Otherwise::Refuse(expected) = fact.otherwise else {
                 continue;
             };
-            if let (true, Ok(expected @ Value::Bool(_))) = (
-                defaults_of(class).any(|key| key == fact.key),
-                serde_json::from_str(expected),
-            ) {
+            if let (true, Ok(expected @ Value::Bool(_))) =
+                (class.knows(fact.key), serde_json::from_str(expected))
+            {
                 values.insert(fact.key.into(), expected);
             }
         }
@@ -188,10 +185,9 @@ impl ReverseSource<'_> {
             values.insert("original_max_position_embeddings".into(), json!(original));
             return;
         }
-        if let Some(original) = original
-            .filter(|_| defaults_of(class).any(|key| key == "original_max_position_embeddings"))
-        {
-            values.insert("original_max_position_embeddings".into(), original.into());
+        let key = "original_max_position_embeddings";
+        if let Some(original) = original.filter(|_| class.knows(key)) {
+            values.insert(key.into(), original.into());
         }
         let kind = self.entry("rope.scaling.type").and_then(Entry::as_text);
         let scaling = match kind.and_then(|kind| kind.to_str()) {
@@ -284,8 +280,7 @@ impl ReverseSource<'_> {
             // The class may have one where nothing is said.
             values.insert("sliding_window".into(), Value::Null);
         }
-        let knows_windows =
-            window.is_some() || defaults_of(class).any(|key| key == "sliding_window");
+        let knows_windows = window.is_some() || class.knows("sliding_window");
         if hparams.architecture.choices.window.is_some() && knows_windows {
             let kinds = hparams.layers.iter().map(|layer| match layer.windowed {
                 true => "sliding_attention",
@@ -302,10 +297,7 @@ impl ReverseSource<'_> {
             Err(error) => return vec![error.to_string()],
         };
         let mut again = Metadata::new();
-        let written = config
-            .write_tensor_metadata(&mut again)
-            .and_then(|()| config.write_metadata(0, &mut again));
-        if let Err(error) = written {
+        if let Err(error) = config.write_metadata(0, &mut again) {
             return vec![error.to_string()];
         }
         let prefix = format!("{}.", self.hparams.architecture.name);
@@ -338,29 +330,15 @@ impl ReverseSource<'_> {
     }
 }
 
-/// The keys that a class has defaults for: those are its own names.
 /// Whether models of a class have experts.
 fn routes(class: &Class) -> bool {
-    defaults_of(class).any(|key| key == "num_experts_per_tok")
+    class.knows("num_experts_per_tok")
 }
 
-fn defaults_of(class: &Class) -> impl Iterator<Item = &'static str> {
-    let lines = class.defaults.iter().copied().flatten();
-    lines.map(|(key, _)| *key)
-}
-
-/// The name by which a class states an entry: one that it has a default for, else the first; of sizes that most classes
-/// state by another name than the first, that one.
-fn stated_name(class: &Class, key: &str, from: &[&'static str]) -> &'static str {
-    let own = from
-        .iter()
-        .find(|name| defaults_of(class).any(|key| key == **name));
-    let usual = match key {
-        "attention.layer_norm_epsilon" => "layer_norm_eps",
-        _ => "",
-    };
-    let usual = from.iter().find(|name| **name == usual);
-    own.or(usual).or(from.first()).copied().unwrap_or_default()
+/// The name by which a class states an entry: one that it has a default for, else the first.
+fn stated_name(class: &Class, from: &[&'static str]) -> &'static str {
+    let own = from.iter().find(|name| class.knows(name));
+    own.or(from.first()).copied().unwrap_or_default()
 }
 
 /// The name of a class's configuration: its own in small letters, words apart; of a part of a larger model, with `_text`.

@@ -1,14 +1,12 @@
 //! Routing, and the sums over a token's experts. Their products are in `product.rs`.
 
+use super::elementwise::EXP_COST;
 use super::parallel::for_rows;
 use super::tensors::floats;
 use super::{Run, operand, output_and_operand, places, start_from_first};
 use crate::op::Route;
 use crate::{ComputeError, Step};
 use gristmill_kernels as kernels;
-
-/// Work of an exponential, beside a load and a store.
-const EXP_COST: usize = 8;
 
 impl Run<'_> {
     /// Of each token the numbers of its experts, then their weights.

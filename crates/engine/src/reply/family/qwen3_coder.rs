@@ -13,7 +13,8 @@ pub static FAMILY: Family = Family {
     ..Family::NONE
 };
 
-const CALLS: Parameters = Parameters {
+/// Calls of functions and parameters named in their tags.
+pub(super) const CALLS: Parameters = Parameters {
     section: &["<tool_call>"],
     open: "<function=",
     name_end: ">",

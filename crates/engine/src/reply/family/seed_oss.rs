@@ -1,5 +1,6 @@
 //! Seed OSS: as Qwen 3 Coder, between `<seed:tool_call>` and `</seed:tool_call>`.
 
+use super::qwen3_coder;
 use crate::reply::Family;
 use crate::reply::shape::parameters::Parameters;
 
@@ -15,14 +16,6 @@ pub static FAMILY: Family = Family {
 
 const CALLS: Parameters = Parameters {
     section: &["<seed:tool_call>"],
-    open: "<function=",
-    name_end: ">",
-    name_rest: "",
-    key: "<parameter=",
-    key_end: ">",
-    value: "",
-    value_end: "</parameter>",
-    close: "</function>",
     section_end: "</seed:tool_call>",
-    kind: None,
+    ..qwen3_coder::CALLS
 };

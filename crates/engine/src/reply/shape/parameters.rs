@@ -1,7 +1,7 @@
 //! Calls whose parameters stand between marks, one by one, as bare text:
 //! `<function=NAME><parameter=KEY>VALUE</parameter></function>`.
 
-use crate::reply::scan::{Parsed, Scan, Stop};
+use crate::reply::scan::{NAME_BYTES_MAX, Parsed, Scan, Stop};
 use crate::reply::tools::{json_or_string, string};
 
 /// What stands around name, keys and values.
@@ -86,7 +86,7 @@ impl Parameters {
         let ends = ["\n", self.key, self.close];
         let found = ends.iter().filter_map(|end| rest.find(end)).min();
         let Some(end) = found else {
-            return Err(if rest.len() > 256 {
+            return Err(if rest.len() > NAME_BYTES_MAX {
                 Stop::Bad
             } else {
                 Stop::More
