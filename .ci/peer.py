@@ -207,9 +207,10 @@ def step_by_step(args):
 
     One id per request, since of a part of a character an answer gives no values. Where the model has windows, all in one
     request: for each further one the server goes back to a checkpoint and computes the end of the text again in batches.
+    Behind short texts the number of threads changes no bits, and one never waits for another.
     """
     module = reference(args)
-    server = module.start(argparse.Namespace(model=args.model, ctx=2048, threads=2))
+    server = module.start(argparse.Namespace(model=args.model, ctx=2048, threads=1))
     ids, out = json.loads(args.ids), []
     n_predict = 48 if args.at_once else 1
     for _ in range(48 // n_predict):

@@ -86,11 +86,11 @@ def embeddings(args):
 
 
 def best(args):
-    """The reference's 20 best log probabilities behind ids."""
+    """The reference's 20 best log probabilities behind ids. The threads change no bits of what several tokens compute at once."""
     module = reference(args)
     ids = json.loads(pathlib.Path(args.ids).read_text())
     n_ctx = (len(ids) + 64 + 255) // 256 * 256
-    server = module.start(argparse.Namespace(model=args.model, ctx=n_ctx, threads=args.threads))
+    server = module.start(argparse.Namespace(model=args.model, ctx=n_ctx, threads=1))
     body = {"prompt": ids, "n_predict": 1, "n_probs": 20, "temperature": 0, "cache_prompt": False}
     # Minutes, where other work runs beside it.
     import urllib.request
@@ -104,6 +104,18 @@ def best(args):
     print(json.dumps([[t["id"], t["logprob"]] for t in step["top_logprobs"]]))
 
 
+def parts_of_prompt(n, has_windows):
+    """As the reference's server cuts a prompt: in parts of 512, and where it keeps checkpoints of windows, 516 and 4 tokens
+    before the end too."""
+    cuts = [n - 516, n - 4, n] if has_windows else [n]
+    lengths, start = [], 0
+    for cut in (cut for cut in cuts if cut > 0):
+        n_parts, rest = divmod(cut - start, 512)
+        lengths += [512] * n_parts + [rest] * (rest > 0)
+        start = cut
+    return lengths
+
+
 def long(args):
     """8,000 tokens: the reference's 20 best log probabilities at the last one beside ours, and each beside exact arithmetic."""
     scratch = pathlib.Path(args.scratch)
@@ -113,10 +125,7 @@ def long(args):
         ids = ids_of(args, model, args.tokens)
         (scratch / "ids.json").write_text(json.dumps(ids))
         theirs = in_own_process("best", "--reference", args.reference, model, scratch / "ids.json")
-        # As the reference's server cuts a prompt: parts of 512, the last four tokens apart where it keeps checkpoints of windows.
-        n_apart = 4 if has_windows(model) else 0
-        n_parts, rest = divmod(len(ids) - n_apart, 512)
-        batches = ["--batches", ",".join(map(str, [512] * n_parts + [n for n in (rest, n_apart) if n]))]
+        batches = ["--batches", ",".join(map(str, parts_of_prompt(len(ids), has_windows(model))))]
         exact = scratch / f"{stem}-exact.gguf"
         ours(args, "quantize", "--force", "--allow-requantize", model, exact, "F32")
         found = {
@@ -221,7 +230,7 @@ def main():
     command = command_of(parser.add_subparsers(required=True))
     command(vectors, "model", "texts")
     command(embeddings, "folder", "texts")
-    command(best, "model", "ids").add_argument("--threads", type=int, default=2)
+    command(best, "model", "ids")
     sub = command(long, "text")
     sub.add_argument("--tokens", type=int, default=8000)
     for run, positional in ((deep, ("model", "file")), (depth, ("text",)), (deep_memory, ("text",))):
