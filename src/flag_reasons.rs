@@ -101,76 +101,27 @@ const REASONS: &[(&[&str], &str)] = &[
         "--verbose-prompt tells each prompt, and --log-file keeps what is told",
     ),
     (
-        &[
-            "-md",
-            "--spec-draft-model",
-            "--model-draft",
-            "-hfd",
-            "--spec-draft-hf",
-            "-hfrd",
-            "--hf-repo-draft",
-        ],
-        NO_DRAFTS,
+        &["--spec-draft-p-split", "--draft-p-split"],
+        "a draft is one row of tokens and does not branch",
+    ),
+    (
+        &["--spec-synth-len", "--spec-synth-rates"],
+        "drafts are compared with what the model picks, never accepted by lot",
     ),
     (
         &[
-            "-ngld",
-            "--spec-draft-ngl",
-            "--gpu-layers-draft",
-            "--n-gpu-layers-draft",
-            "-devd",
-            "--spec-draft-device",
-            "--device-draft",
+            "-cmoed",
+            "--spec-draft-cpu-moe",
+            "--cpu-moe-draft",
+            "-ncmoed",
+            "--spec-draft-n-cpu-moe",
+            "--spec-draft-ncmoe",
+            "--n-cpu-moe-draft",
+            "-otd",
+            "--spec-draft-override-tensor",
+            "--override-tensor-draft",
         ],
-        NO_DRAFTS,
-    ),
-    (
-        &[
-            "-ctkd",
-            "--spec-draft-type-k",
-            "--cache-type-k-draft",
-            "-ctvd",
-            "--spec-draft-type-v",
-            "--cache-type-v-draft",
-        ],
-        NO_DRAFTS,
-    ),
-    (
-        &[
-            "--spec-draft-n-max",
-            "--spec-draft-n-min",
-            "--spec-draft-p-min",
-            "--draft-p-min",
-            "--spec-draft-p-split",
-            "--draft-p-split",
-        ],
-        NO_DRAFTS,
-    ),
-    (
-        &["--spec-draft-sampling", "--spec-type", "--spec-default"],
-        NO_DRAFTS,
-    ),
-    (
-        &[
-            "--spec-ngram-simple-size-n",
-            "--spec-ngram-simple-size-m",
-            "--spec-ngram-simple-min-hits",
-            "--spec-ngram-mod-n-match",
-            "--spec-ngram-mod-n-min",
-            "--spec-ngram-mod-n-max",
-        ],
-        NO_DRAFTS,
-    ),
-    (
-        &[
-            "--spec-ngram-map-k-size-n",
-            "--spec-ngram-map-k-size-m",
-            "--spec-ngram-map-k-min-hits",
-            "--spec-ngram-map-k4v-size-n",
-            "--spec-ngram-map-k4v-size-m",
-            "--spec-ngram-map-k4v-min-hits",
-        ],
-        NO_DRAFTS,
+        "no GPU backend is built in; the draft model runs on the CPU",
     ),
     (
         &["-cl", "--cache-list"],
@@ -207,7 +158,6 @@ const REASONS: &[(&[&str], &str)] = &[
 
 const SCHEDULER: &str =
     "threads are left to the system's scheduler; start the program under taskset or nice";
-const NO_DRAFTS: &str = "each token is computed by the model itself, without a draft";
 const TEXT_ALONE: &str = "models here read text alone";
 
 /// Why a flag is not supported, where there is a reason.

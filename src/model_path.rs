@@ -107,6 +107,16 @@ impl ModelPath {
     }
 
     fn fetch_from_hub(&self, name: ModelName, file: Option<String>) -> anyhow::Result<()> {
+        self.keep(self.pulled(name, file)?);
+        Ok(())
+    }
+
+    /// Fetches another model of the hub, and gives its path.
+    pub fn fetch_another(&self, name: &ModelName) -> anyhow::Result<PathBuf> {
+        self.pulled(name.clone(), None)
+    }
+
+    fn pulled(&self, name: ModelName, file: Option<String>) -> anyhow::Result<PathBuf> {
         let log = DownloadLog::new();
         let request = Request {
             name,
@@ -118,8 +128,7 @@ impl ModelPath {
             log.event(event);
         })?;
         note_left(&plan);
-        self.keep(log.fetch(&plan)?.path);
-        Ok(())
+        Ok(log.fetch(&plan)?.path)
     }
 
     fn fetch_address(&self, url: String) -> anyhow::Result<()> {

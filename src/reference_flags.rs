@@ -87,13 +87,17 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-cnv", "conversation"),
     ("-co", "color"),
     ("-ctk", "cache-type-k"),
+    ("-ctkd", "spec-draft-type-k"),
     ("-ctv", "cache-type-v"),
+    ("-ctvd", "spec-draft-type-v"),
     ("-dev", "device"),
+    ("-devd", "spec-draft-device"),
     ("-fa", "flash-attn"),
     ("-fit", "fit"),
     ("-fitc", "fit-ctx"),
     ("-fitt", "fit-target"),
     ("-hf", "hf-repo"),
+    ("-hfd", "spec-draft-hf"),
     ("-hff", "hf-file"),
     ("-hft", "hf-token"),
     ("-if", "interactive-first"),
@@ -101,12 +105,14 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-kvo", "kv-offload"),
     ("-lm", "load-mode"),
     ("-lv", "verbosity"),
+    ("-md", "spec-draft-model"),
     ("-mg", "main-gpu"),
     ("-mli", "multiline-input"),
     ("-mu", "model-url"),
     ("-ncffn", "n-cpu-ffn"),
     ("-ncmoe", "n-cpu-moe"),
     ("-ngl", "gpu-layers"),
+    ("-ngld", "spec-draft-ngl"),
     ("-nkvo", "no-kv-offload"),
     ("-no-cnv", "no-conversation"),
     ("-ot", "override-tensor"),
@@ -117,23 +123,21 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-sys", "system-prompt"),
     ("-sysf", "system-prompt-file"),
     ("-tb", "threads-batch"),
+    ("-tbd", "spec-draft-threads-batch"),
+    ("-td", "spec-draft-threads"),
     ("-ts", "tensor-split"),
     ("-ub", "ubatch-size"),
 ];
 
 /// Further spellings of that kind.
-const FURTHER_LETTERS: &[(&str, &str)] = &[("-hfr", "hf-repo"), ("-nr", "repack")];
+const FURTHER_LETTERS: &[(&str, &str)] = &[
+    ("-hfr", "hf-repo"),
+    ("-hfrd", "spec-draft-hf"),
+    ("-nr", "repack"),
+];
 
 /// Flags that fetch files, and that no command here has.
-const DOWNLOADS: &[&str] = &[
-    "--docker-repo",
-    "--hf-repo-draft",
-    "--mmproj-url",
-    "-dr",
-    "-hfd",
-    "-hfrd",
-    "-mmu",
-];
+const DOWNLOADS: &[&str] = &["--docker-repo", "--mmproj-url", "-dr", "-mmu"];
 
 /// The long flag, without its dashes, that a flag of several letters behind one dash stands for.
 pub fn long_of(several_letters: &str) -> Option<&'static str> {

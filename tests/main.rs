@@ -86,5 +86,7 @@ mod sets;
 mod signals;
 #[path = "../crates/gguf/tests/gguf/small_disk.rs"]
 mod small_disk;
+#[path = "main/speculative.rs"]
+mod speculative;
 #[path = "main/terminal.rs"]
 mod terminal;

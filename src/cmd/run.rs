@@ -13,6 +13,7 @@ mod prompt_cache;
 mod rope;
 mod sampling;
 mod show;
+mod speculative;
 mod template;
 
 use std::io::IsTerminal as _;
@@ -57,6 +58,8 @@ pub struct Run {
     #[command(flatten)]
     placing: placing::PlacingFlags,
     #[command(flatten)]
+    speculative: speculative::SpeculativeFlags,
+    #[command(flatten)]
     prompt_cache: prompt_cache::PromptCacheFlags,
     #[command(flatten)]
     rope: rope::RopeFlags,
@@ -87,6 +90,7 @@ impl Command for Run {
         gristmill run -m model.gguf -no-cnv -p 'Once upon a time' -n 64 --temp 0
         gristmill run -m model.gguf -st -p 'Three rivers, as JSON.' -j '{\"items\": {\"type\": \"string\"}, \"type\": \"array\"}'
         gristmill run -hf ggml-org/gemma-3-270m-it-GGUF:Q8_0
+        gristmill run -m model.gguf -md smaller.gguf -p 'Name three rivers.' -st
         gristmill run -m model.gguf --lora-scaled adapter.gguf:0.5 -p 'Name three rivers.' -st";
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-cli", "llama-completion"];
 
@@ -109,6 +113,7 @@ impl Command for Run {
         let quiet = self.output.quiet();
         self.note();
         self.model.fetch()?;
+        let draft = self.speculative.draft_path(&self.model)?;
         let path = self.model.path();
         let model = load(path, &options, &self.placing, quiet)?;
         let adapters = self.adapters.load(&model)?;
@@ -122,6 +127,8 @@ impl Command for Run {
         };
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
         let mut session = self.session(&model, &adapters, options)?;
+        self.speculative
+            .apply(&mut session, draft, &options, &self.placing, quiet)?;
         let cache = self.prompt_cache.load(&mut session, quiet)?;
         match (mode, template) {
             (Mode::Completion, _) => completion::Completion {
@@ -270,6 +277,7 @@ impl Run {
         self.output.note();
         self.prompt_cache.note();
         self.placing.note();
+        self.speculative.note();
         crate::environment::note();
     }
 

@@ -22,7 +22,9 @@ const SHARED: &str = "\
 
 /// Draft models and look-up.
 const SPECULATIVE: &str = "\
-    -md a|--spec-draft-model a|--model-draft a|-hfd a/b|--spec-draft-hf a/b|-ngld 1|--spec-draft-ngl 1|-devd none|\
+    -md a|--spec-draft-model a|--model-draft a|-hfd a/b|--spec-draft-hf a/b|-ngld 1|--spec-draft-ngl 1|-devd none|-td 1|-tbd 1|\
+    --spec-draft-threads 1|--spec-draft-threads-batch 1|-hfrd a/b|--hf-repo-draft a/b|--threads-draft 1|--draft-p-min 0|\
+    --spec-synth-len 2|-cmoed|-ncmoed 1|-otd a=CPU|\
     --spec-draft-device none|-ctkd f16|--spec-draft-type-k f16|-ctvd f16|--spec-draft-type-v f16|--spec-draft-n-max 3|\
     --spec-draft-n-min 0|--spec-draft-p-min 0|--spec-draft-p-split .1|--spec-draft-sampling greedy|--spec-type none|--spec-default|\
     --spec-ngram-simple-size-n 12|--spec-ngram-simple-size-m 48|--spec-ngram-simple-min-hits 1|--spec-ngram-map-k-size-n 12|\

@@ -32,11 +32,6 @@ fn flags_of_several_letters_are_never_taken_apart() {
         ("--rpc h:1", "--rpc", "a model runs on one machine"),
         ("--log_jsonl", "--log-jsonl", "messages are lines of text"),
         ("-dr b", "-dr", "asks for a download that is not supported"),
-        (
-            "-hfd b",
-            "-hfd",
-            "asks for a download that is not supported",
-        ),
         ("-xyz", "-xyz", "unexpected argument '-xyz' found"),
         ("-pc", "-pc", "unexpected argument '-pc' found"),
     ] {

@@ -29,6 +29,21 @@ pub enum EngineError {
         /// What it must be.
         expected: String,
     },
+    /// A draft model whose ids mean something else.
+    #[error("{draft} cannot draft for {target}, since its vocabulary differs: {difference}")]
+    DraftVocabulary {
+        /// The file of the model that drafts.
+        draft: String,
+        /// The file of the model that answers.
+        target: String,
+        /// The first difference.
+        difference: String,
+    },
+    /// Drafts where a batch changes the bits.
+    #[error(
+        "no drafts with --arithmetic llama.cpp: its results depend on the batch, and a draft would change answers"
+    )]
+    DraftArithmetic,
     /// A logit bias for a token that does not exist.
     #[error("logit bias for token {id}, but the vocabulary has {n_vocab} tokens")]
     BiasOutOfRange {
@@ -449,6 +464,12 @@ impl EngineError {
             }
             EngineError::ConstraintForbidden { .. } => {
                 "give fewer negative logit biases, or a constraint that allows more"
+            }
+            EngineError::DraftVocabulary { .. } => {
+                "draft with a smaller model of the same family, or with --spec-type ngram-simple, which needs no model"
+            }
+            EngineError::DraftArithmetic => {
+                "leave out --arithmetic, or --spec-type and the draft model"
             }
             EngineError::NoClassifier => {
                 "use a reranker, or another pooling (mean, cls, last, none)"

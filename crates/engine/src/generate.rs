@@ -12,6 +12,7 @@ use crate::model::CONTEXT_MAX;
 use crate::sampling::{
     Chain, LogitBias, SamplingOptions, TokenProbability, log_probability, top_log_probabilities,
 };
+use crate::speculative::DraftCounts;
 use crate::stop::StopMatcher;
 
 /// Logits and what they took.
@@ -19,7 +20,7 @@ use crate::stop::StopMatcher;
 pub struct Prediction<'a> {
     /// Of what follows the sequence, `[n_vocab]`.
     pub logits: &'a [f32],
-    /// Tokens that were computed; the others were there already.
+    /// Tokens that were computed, one that a draft foretold included; the others were there already.
     pub n_computed: usize,
 }
 
@@ -219,8 +220,20 @@ pub struct Timings {
     pub prompt: Duration,
     /// Tokens computed one at a time.
     pub n_decoded: usize,
-    /// Time for them.
+    /// Time for them, drafts included.
     pub decode: Duration,
+    /// What came of drafts, where there is a drafter.
+    pub drafts: Option<DraftCounts>,
+}
+
+impl std::ops::AddAssign for Timings {
+    fn add_assign(&mut self, other: Self) {
+        self.note(true, other.n_prompt, other.prompt);
+        self.note(false, other.n_decoded, other.decode);
+        if let Some(drafts) = other.drafts {
+            *self.drafts.get_or_insert_default() += drafts;
+        }
+    }
 }
 
 impl Timings {

@@ -26,6 +26,7 @@ pub mod sampling;
 mod saved;
 mod sequences;
 mod session;
+mod speculative;
 mod stop;
 
 pub use adapter::{Adapter, Adapters, ControlVector};
@@ -49,6 +50,10 @@ pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
 pub use report::LoadReport;
 pub use saved::SavedSessionError;
 pub use session::{Session, all_logits, all_logits_with, batch_logits};
+pub use speculative::{
+    DraftCounts, DraftModel, DraftModelOptions, Drafter, Lookup, LookupOptions, LookupRule,
+    Speculation,
+};
 pub use stop::StopMatcher;
 
 #[cfg(test)]

@@ -53,6 +53,8 @@ pub struct LoadOptions {
     pub n_sequences: usize,
     /// Whether layers with a window keep the whole past too, so that a sequence can be cut back to any position.
     pub keeps_all: bool,
+    /// Positions at the end of a sequence that windows let be taken back, however they were computed.
+    pub n_taken_back: usize,
     /// Whose arithmetic.
     pub arithmetic: Arithmetic,
     /// Rotation in place of the file's own.
@@ -69,6 +71,7 @@ impl Default for LoadOptions {
             n_ubatch: 512,
             n_sequences: 1,
             keeps_all: false,
+            n_taken_back: 0,
             arithmetic: Arithmetic::Own,
             rope: RopeOverrides::default(),
         }
@@ -86,6 +89,7 @@ pub struct Model {
     n_threads: usize,
     n_threads_batch: usize,
     isa: &'static str,
+    arithmetic: Arithmetic,
 }
 
 impl std::fmt::Debug for Model {
@@ -112,7 +116,9 @@ impl Model {
                 Arc::new(LlamaCppBackend::with_batch_threads(n_threads, n_batch))
             }
         };
-        Self::on(backend, file, &options.rope, [n_threads, n_batch], isa).map(Arc::new)
+        let mut model = Self::on(backend, file, &options.rope, [n_threads, n_batch], isa)?;
+        model.arithmetic = options.arithmetic;
+        Ok(Arc::new(model))
     }
 
     /// As [`Model::load`], on a backend of the caller's.
@@ -170,6 +176,7 @@ impl Model {
             n_threads,
             n_threads_batch,
             isa,
+            arithmetic: Arithmetic::Own,
         })
     }
 
@@ -214,6 +221,11 @@ impl Model {
     /// Name of the backend.
     pub fn backend_name(&self) -> &'static str {
         self.backend.name()
+    }
+
+    /// Whose arithmetic it is computed in.
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
     }
 
     /// Name of the instruction set.
@@ -319,6 +331,7 @@ impl Model {
             n_ubatch: options.n_ubatch.clamp(1, n_ctx.max(1)),
             n_sequences: options.n_sequences.max(1),
             keeps_all: options.keeps_all,
+            n_taken_back: options.n_taken_back,
         };
         CacheLayout::new(self.layer_shapes(), options.cache, &room)
     }

@@ -10,7 +10,8 @@ use crate::error::EngineError;
 use crate::generate::{
     Answer, GenerateOptions, Listener, Prediction, Predictor, Watch, check_request, generate,
 };
-use crate::model::{LoadOptions, Model};
+use crate::model::{Arithmetic, LoadOptions, Model};
+use crate::speculative::Speculation;
 
 /// A conversation, or a text that is continued.
 pub struct Session {
@@ -19,6 +20,11 @@ pub struct Session {
     /// The tokens whose past the context holds.
     tokens: Vec<u32>,
     batch: Vec<BatchToken>,
+    speculation: Option<Speculation>,
+    /// Tokens of the last prediction; those behind them are a draft.
+    n_asked: usize,
+    /// The positions whose logits are there behind a draft, the rows of the context in order.
+    ahead: Range<usize>,
 }
 
 impl Session {
@@ -32,6 +38,9 @@ impl Session {
             sequence: SequenceId(0),
             tokens: Vec::new(),
             batch: Vec::new(),
+            speculation: None,
+            n_asked: 0,
+            ahead: 0..0,
         })
     }
 
@@ -54,6 +63,7 @@ impl Session {
     pub(crate) fn replace(&mut self, tokens: Vec<u32>, state: &[u8]) -> Result<usize, EngineError> {
         self.context.past_mut().restore(self.sequence, state)?;
         self.tokens = tokens;
+        self.ahead = 0..0;
         Ok(self.tokens.len())
     }
 
@@ -65,8 +75,22 @@ impl Session {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.context.past_mut().truncate(self.sequence, 0);
-        self.tokens.clear();
+        self.cut(0);
+    }
+
+    /// Drafts from now on what an answer may go on with, or no longer. It changes no answer, only the speed.
+    ///
+    /// Errors: a drafter of another vocabulary; an arithmetic whose results depend on how tokens are cut into batches.
+    pub fn set_speculation(&mut self, speculation: Option<Speculation>) -> Result<(), EngineError> {
+        if let Some(speculation) = &speculation {
+            let model = self.context.model();
+            if model.arithmetic() != Arithmetic::Own {
+                return Err(EngineError::DraftArithmetic);
+            }
+            speculation.check(model)?;
+        }
+        self.speculation = speculation;
+        Ok(())
     }
 
     /// Computes with these adapters from now on, and forgets what was computed with others.
@@ -75,6 +99,7 @@ impl Session {
     pub fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), EngineError> {
         if self.context.set_adapters(self.sequence, adapters)? {
             self.tokens.clear();
+            self.ahead = 0..0;
         }
         Ok(())
     }
@@ -89,7 +114,60 @@ impl Session {
         listener: &mut Listener<'_>,
     ) -> Result<Answer, EngineError> {
         let model = self.context.model().clone();
-        generate(self, model.tokenizer(), prompt, options, listener)
+        let answer = generate(self, model.tokenizer(), prompt, options, listener);
+        self.take_back();
+        let counts = self.speculation.as_mut().map(Speculation::take_counts);
+        answer.map(|mut answer| {
+            answer.timings.drafts = counts;
+            answer
+        })
+    }
+
+    /// Takes back what was drafted behind the last prediction.
+    fn take_back(&mut self) {
+        if !self.ahead.is_empty() {
+            self.cut(self.n_asked);
+        }
+    }
+
+    /// Keeps at most `n` tokens, and gives the number that is left.
+    fn cut(&mut self, n: usize) -> usize {
+        let n_kept = self.context.past_mut().truncate(self.sequence, n);
+        self.tokens.truncate(n_kept);
+        self.ahead = 0..0;
+        n_kept
+    }
+
+    /// What may follow these tokens, where there is room for it in the context and in one execution: so windows lose nothing
+    /// that is needed behind a draft that is taken back.
+    fn draft(&mut self, ids: &[u32]) -> Result<Vec<u32>, EngineError> {
+        let n_room = self.context.n_ctx().saturating_sub(ids.len());
+        let n_max = n_room.min(self.context.n_ubatch() - 1);
+        let n_vocab = self.context.model().n_vocab();
+        let Some(speculation) = self.speculation.as_mut().filter(|_| n_max > 0) else {
+            return Ok(Vec::new());
+        };
+        let mut draft = speculation.draft(ids, n_max)?;
+        let n_known = draft.iter().take_while(|&&id| (id as usize) < n_vocab);
+        draft.truncate(n_known.count());
+        Ok(draft)
+    }
+
+    /// Computes the last token and a draft behind it, with the logits of all.
+    fn verify(&mut self, ids: &[u32], draft: &[u32]) -> Result<(), EngineError> {
+        let start = ids.len() - 1;
+        let tokens = ids[start..].iter().chain(draft);
+        let sequence = self.sequence;
+        self.batch.clear();
+        self.batch.extend(tokens.map(|&id| BatchToken {
+            id,
+            sequence,
+            output: true,
+        }));
+        self.context.decode(&self.batch)?;
+        self.tokens.extend(self.batch.iter().map(|token| token.id));
+        self.ahead = start..self.tokens.len();
+        Ok(())
     }
 
     /// Whether a text of so many bytes could fit the context, before time is spent on its tokens.
@@ -164,20 +242,45 @@ impl Predictor for Session {
         watch: &mut Watch<'_>,
     ) -> Result<Option<Prediction<'_>>, EngineError> {
         let n_same = self.n_known(ids);
+        let last = ids.len().saturating_sub(1);
+        self.n_asked = ids.len();
+        if n_same == ids.len() && self.ahead.contains(&last) {
+            self.speculation.iter_mut().for_each(Speculation::accept);
+            return Ok(Some(Prediction {
+                logits: self.context.logits(last - self.ahead.start),
+                n_computed: 1,
+            }));
+        }
         // the last token is always computed, since its logits are asked for
-        let n_kept = n_same.min(ids.len().saturating_sub(1));
-        let n_kept = self.context.past_mut().truncate(self.sequence, n_kept);
-        self.tokens.truncate(n_kept);
-        if !self.extend(ids, n_kept, watch)? {
+        let n_kept = self.cut(n_same.min(last));
+        let n_computed = ids.len() - n_kept;
+        let draft = match n_computed {
+            1 => self.draft(ids)?,
+            _ => Vec::new(),
+        };
+        if draft.is_empty() {
+            if !self.extend(ids, n_kept, watch)? {
+                return Ok(None);
+            }
+        } else {
+            self.verify(ids, &draft)?;
+        }
+        if let Some(speculation) = self.speculation.as_mut().filter(|_| n_computed > 1)
+            && !speculation.prepare(ids, watch)?
+        {
             return Ok(None);
         }
         Ok(Some(Prediction {
             logits: self.context.logits(0),
-            n_computed: ids.len() - n_kept,
+            n_computed,
         }))
     }
 
     fn remove(&mut self, positions: Range<usize>) -> Result<(), EngineError> {
+        self.take_back();
+        if let Some(speculation) = &mut self.speculation {
+            speculation.remove(&positions)?;
+        }
         let past = self.context.past_mut();
         let n_reached = past.remove(self.sequence, positions.clone())?;
         let end = positions.end.min(self.tokens.len());

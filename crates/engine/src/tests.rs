@@ -6,6 +6,7 @@ mod families;
 pub mod golden;
 mod past;
 mod saved;
+mod speculative;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -194,7 +194,7 @@ impl LoadFlags {
 }
 
 /// The types that a KV cache may have, by name.
-fn cache_types() -> impl TypedValueParser<Value = TensorType> {
+pub fn cache_types() -> impl TypedValueParser<Value = TensorType> {
     let names = TensorType::for_cache().map(TensorType::name);
     PossibleValuesParser::new(names).try_map(|name| TensorType::from_name(&name).ok_or("no type"))
 }

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use gristmill_engine::reply::{Reply, ReplyParser};
 use gristmill_engine::{
-    Answer, EngineError, GenerateOptions, Limit, Listener, LoadReport, Session, StopReason, Timings,
+    Answer, DraftCounts, EngineError, GenerateOptions, Limit, Listener, LoadReport, Session,
+    StopReason, Timings,
 };
 use gristmill_tokenizer::Tokenizer;
 use serde_json::json;
@@ -248,9 +249,10 @@ impl OutputFlags {
         if shows && !self.quiet() {
             let timings = &answer.timings;
             say!(
-                "[ Prompt: {:.1} t/s | Generation: {:.1} t/s | {} + {} tokens, seed {}, ended by {} ]",
+                "[ Prompt: {:.1} t/s | Generation: {:.1} t/s | {}{} + {} tokens, seed {}, ended by {} ]",
                 timings.prompt_per_second(),
                 timings.decode_per_second(),
+                timings.drafts.as_ref().map_or(String::new(), drafted),
                 timings.n_prompt,
                 answer.ids.len(),
                 answer.seed,
@@ -259,6 +261,16 @@ impl OutputFlags {
         }
         Ok(())
     }
+}
+
+/// What came of drafts, in words.
+fn drafted(drafts: &DraftCounts) -> String {
+    let (n_accepted, n_drafted) = (drafts.n_accepted, drafts.n_drafted);
+    let percent = drafts.acceptance() * 100.0;
+    let seconds = drafts.time.as_secs_f64();
+    format!(
+        "Drafts: {n_accepted} of {n_drafted} tokens accepted ({percent:.0}%), made in {seconds:.2} s | "
+    )
 }
 
 /// What ended an answer, in words.
@@ -284,7 +296,6 @@ fn object(
         let function = json!({"name": call.name, "arguments": call.arguments});
         json!({"id": call.id, "type": "function", "function": function})
     });
-    let timings = &answer.timings;
     json!({
         "text": answer.text,
         "content": reply.content,
@@ -295,15 +306,26 @@ fn object(
         "stop": answer.reason.word(),
         "seed": answer.seed,
         "completion_probabilities": steps,
-        "timings": {
-            "prompt_n": timings.n_prompt,
-            "prompt_ms": timings.prompt.as_secs_f64() * 1e3,
-            "prompt_per_second": timings.prompt_per_second(),
-            "predicted_n": timings.n_decoded,
-            "predicted_ms": timings.decode.as_secs_f64() * 1e3,
-            "predicted_per_second": timings.decode_per_second(),
-        },
+        "timings": times(&answer.timings),
     })
+}
+
+/// Times under the names of the reference's server, which has those of drafts where there is a drafter.
+fn times(timings: &Timings) -> serde_json::Value {
+    let mut times = json!({
+        "prompt_n": timings.n_prompt,
+        "prompt_ms": timings.prompt.as_secs_f64() * 1e3,
+        "prompt_per_second": timings.prompt_per_second(),
+        "predicted_n": timings.n_decoded,
+        "predicted_ms": timings.decode.as_secs_f64() * 1e3,
+        "predicted_per_second": timings.decode_per_second(),
+    });
+    if let Some(drafts) = &timings.drafts {
+        times["draft_n"] = drafts.n_drafted.into();
+        times["draft_n_accepted"] = drafts.n_accepted.into();
+        times["draft_ms"] = (drafts.time.as_secs_f64() * 1e3).into();
+    }
+    times
 }
 
 /// The most reasoning that is waited for.
@@ -390,10 +412,7 @@ fn joined(before: Option<Answer>, part: Option<Answer>) -> Option<Answer> {
             before.steps.extend(part.steps);
             before.reason = part.reason;
             before.seed = part.seed;
-            before.timings.n_prompt += part.timings.n_prompt;
-            before.timings.prompt += part.timings.prompt;
-            before.timings.n_decoded += part.timings.n_decoded;
-            before.timings.decode += part.timings.decode;
+            before.timings += part.timings;
             Some(before)
         }
         (before, part) => part.or(before),

@@ -90,6 +90,8 @@ pub struct CacheRoom {
     pub n_sequences: usize,
     /// Whether layers with a window keep all positions too.
     pub keeps_all: bool,
+    /// Positions at the end of a sequence that can be taken back however they were computed.
+    pub n_taken_back: usize,
 }
 
 /// The layers that find their pages by one table.
@@ -114,6 +116,8 @@ pub struct CacheLayout {
     pub tables: Vec<TableLayout>,
     /// Pages of the longest sequence.
     pub max_pages: usize,
+    /// Positions that windows keep beyond what they see, so that they can be taken back.
+    pub n_taken_back: usize,
 }
 
 impl CacheLayout {
@@ -144,6 +148,7 @@ impl CacheLayout {
             shapes,
             tables,
             max_pages,
+            n_taken_back: room.n_taken_back,
         })
     }
 
@@ -164,7 +169,8 @@ impl CacheRoom {
         let Some(window) = window else {
             return usize::MAX;
         };
-        let n_positions = window.saturating_sub(1).saturating_add(self.n_ubatch);
+        let n_positions = [window.saturating_sub(1), self.n_taken_back, self.n_ubatch];
+        let n_positions = n_positions.into_iter().fold(0, usize::saturating_add);
         // One more, since positions may begin and end inside a page.
         let n_pages = n_positions.div_ceil(PAGE_LEN) + 1;
         n_pages.saturating_mul(self.n_sequences)

@@ -40,6 +40,7 @@ pub struct PagedCache {
     layers: Vec<KvLayer>,
     pub(super) tables: Vec<Table>,
     max_pages: usize,
+    n_taken_back: usize,
     pub(super) sequences: BTreeMap<SequenceId, Sequence>,
     /// How the keys of each layer turn; none where they depend on their position in another way.
     pub(super) rotations: Option<Vec<Option<Rotation>>>,
@@ -101,6 +102,7 @@ impl PagedCache {
             layers: Vec::with_capacity(layout.shapes.len()),
             tables: tables.collect(),
             max_pages: layout.max_pages,
+            n_taken_back: layout.n_taken_back,
             sequences: BTreeMap::new(),
             rotations,
         };
@@ -193,7 +195,8 @@ impl PagedCache {
     pub(super) fn forget(&mut self, index: usize) {
         let table = &mut self.tables[index];
         for sequence in self.sequences.values_mut() {
-            let n_passed = table.first_page(sequence.n_computed);
+            let n_back = sequence.n_computed.saturating_sub(self.n_taken_back);
+            let n_passed = table.first_page(n_back);
             for page in sequence.pages[index].iter_mut().take(n_passed) {
                 table.drop_page(std::mem::replace(page, GONE));
             }

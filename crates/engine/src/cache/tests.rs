@@ -21,6 +21,7 @@ fn cache(n_pages: usize) -> PagedCache {
 
 fn cache_of(shapes: &[LayerShape], n_pages: usize, n_ubatch: usize) -> PagedCache {
     let room = CacheRoom {
+        n_taken_back: 0,
         n_ctx: n_pages * PAGE_LEN,
         n_ubatch,
         n_sequences: 1,

@@ -24,7 +24,7 @@ fn token(sequence: u32, id: u32) -> BatchToken {
 }
 
 /// Models some layers of which have a window, with tokens for more pages than their windows keep.
-fn windowed() -> Vec<(String, Arc<Model>, Vec<u32>)> {
+pub(super) fn windowed() -> Vec<(String, Arc<Model>, Vec<u32>)> {
     let checkpoints = checkpoints().unwrap_or_default();
     let models = checkpoints.into_iter().map(|checkpoint| {
         let model = load(&checkpoint.converted("f32"));
