@@ -70,6 +70,9 @@ impl AdapterFlags {
             files.push((file, scale));
         }
         if files.is_empty() {
+            if self.control_vector_layer_range.is_some() {
+                say!("note: --control-vector-layer-range changes nothing without --control-vector");
+            }
             return Ok(None);
         }
         let layers = self.control_vector_layer_range.as_deref();

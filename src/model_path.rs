@@ -27,7 +27,7 @@ pub struct ModelPath {
     #[arg(long, value_name = "FILE")]
     hf_file: Option<String>,
     /// The address of a model, fetched into the cache, or to the path that --model names
-    #[arg(long, value_name = "URL", conflicts_with_all = ["hf_repo", WORD])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["hf_repo", "hf_file", WORD])]
     model_url: Option<String>,
     #[command(flatten)]
     download: DownloadFlags,

@@ -46,7 +46,7 @@ pub struct Convert {
     #[arg(long)]
     no_tensor_first_split: bool,
     /// Write the vocabulary and the description only; the folder needs no weights then
-    #[arg(long, conflicts_with_all = ["split_max_tensors", "split_max_size", "no_tensor_first_split"])]
+    #[arg(long, conflicts_with_all = ["split_max_tensors", "split_max_size", "no_tensor_first_split", "lora", "lora_scaled"])]
     vocab_only: bool,
     /// Check and plan everything, write nothing
     #[arg(long)]

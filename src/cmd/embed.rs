@@ -13,6 +13,7 @@ use gristmill_engine::{
 use super::run::placing::PlacingFlags;
 use super::run::{flags, input, of_model};
 use super::{Invocation, Run};
+use crate::adapters::AdapterFlags;
 use crate::escapes::unescape;
 use crate::failure::Hint;
 use crate::gpu::GpuFlags;
@@ -109,6 +110,8 @@ pub struct EmbedLoadFlags {
     ubatch_size: usize,
     #[command(flatten)]
     placing: PlacingFlags,
+    #[command(flatten)]
+    adapters: AdapterFlags,
 }
 
 impl EmbedLoadFlags {
@@ -146,8 +149,11 @@ impl EmbedLoadFlags {
             .iter()
             .for_each(|warning| say!("warning: {warning}"));
         memory::fit_context(&model, &mut load)?;
+        let adapters = self.adapters.load(&model)?;
         let embedder = Embedder::new(Arc::clone(&model), &load, options);
-        embedder.with_context(|| path.display().to_string())
+        let mut embedder = embedder.with_context(|| path.display().to_string())?;
+        embedder.set_adapters(&adapters)?;
+        Ok(embedder)
     }
 }
 

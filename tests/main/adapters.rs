@@ -171,6 +171,17 @@ fn b97_what_is_no_low_rank_pair_of_the_base_is_named() {
     error: source/adapter_config.json: `use_dora` is true, which a GGUF adapter has no place for
     hint: merge the adapter into its base model (merge_and_unload of PEFT) and convert that
     ");
+    // GGUF has 0 for no alpha, which counts as 1; for PEFT such an adapter does nothing.
+    insta::assert_snapshot!(refused(&two_pairs(), json!({"lora_alpha": 0})), @r"
+    exit: 1
+    --- stderr
+    error: source/adapter_config.json: `lora_alpha` is 0, with which the adapter changes nothing
+    hint: leave the adapter out, or write the alpha that it was trained with; programs take an alpha of 0 in GGUF for none
+    ");
+    assert!(
+        refused(&two_pairs(), json!({"alpha_pattern": {"up_proj": 0}}))
+            .contains("`alpha_pattern` is 0")
+    );
     insta::assert_snapshot!(refused(&two_pairs(), json!({"base_model_name_or_path": "org/model"})), @r#"
     exit: 1
     --- stderr
@@ -336,6 +347,20 @@ fn every_flag_of_adapters_has_its_effect() {
     let late = logits(" --control-vector control.gguf --control-vector-layer-range 2 3");
     let none = logits(" --control-vector control.gguf --control-vector-layer-range 2 2");
     assert_eq!(none, plain);
+    let shown = place
+        .run("gristmill logits a.gguf --tokens 1 -o none.npy --control-vector-layer-range 2 3");
+    assert!(
+        shown.contains("--control-vector-layer-range changes nothing without --control-vector"),
+        "{shown}"
+    );
+    let vector = |flags: &str| {
+        let form = "--pooling mean --embd-output-format array";
+        let shown = place.run(&format!("gristmill embed a.gguf -p Once {form}{flags}"));
+        assert!(shown.starts_with("exit: 0"), "{shown}");
+        shown
+    };
+    assert_ne!(vector(""), vector(" --lora lora.gguf"));
+    assert_ne!(vector(""), vector(" --control-vector control.gguf"));
     let all = [plain, whole, twice, half, controlled, negative, late];
     for (index, one) in all.iter().enumerate() {
         assert!(all[..index].iter().all(|other| other != one), "{index}");

@@ -48,6 +48,11 @@ fn convert_vocab_only_needs_and_writes_no_weights() {
     assert!(without.starts_with("exit: 1"), "{without}");
     let with = place.run("gristmill convert source --vocab-only --outfile a.gguf");
     assert!(with.starts_with("exit: 0"), "{with}");
+    let merged = place.run("gristmill convert source --vocab-only --lora x.gguf --outfile b.gguf");
+    assert!(
+        merged.contains("'--vocab-only' cannot be used with"),
+        "{merged}"
+    );
     let file = File::open(&place.path("a.gguf")).expect("it opens");
     assert!(file.tensors().is_empty());
     let whole = File::open(&small_model()).expect("it opens");

@@ -1,5 +1,6 @@
 //! What adapters change of a model's graph: products, looked up rows and the residual stream.
 
+use crate::op::RowIndex;
 use crate::{GraphBuilder, Tensor, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,9 +8,9 @@ use std::sync::Arc;
 /// A low-rank change of a weight: `scale * b a` is added to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LowRank {
-    /// `[n_in, rank]`; of a table whose rows are looked up `[rank, n_rows]`
+    /// `[n_in, rank]`; of a table whose rows are looked up `[rank, n_rows]`; of experts as many such matrices
     pub a: Tensor,
-    /// `[rank, n_out]`
+    /// `[rank, n_out]`; of experts as many such matrices
     pub b: Tensor,
     /// The factor of their product.
     pub scale: f32,
@@ -99,6 +100,39 @@ impl GraphBuilder {
         })
     }
 
+    /// The products of each token's experts, with the changes of their weights.
+    pub(crate) fn changed_experts(
+        &mut self,
+        weight: &Tensor,
+        x: Value,
+        routes: Value,
+        products: Value,
+    ) -> Value {
+        let Some(changes) = self.changes.clone() else {
+            return products;
+        };
+        let Some((_, changes)) = changes.products.get(&place(weight)) else {
+            return products;
+        };
+        changes.iter().fold(products, |sum, change| {
+            let low = self.plain_experts(&change.a, x, routes);
+            let full = self.plain_experts(&change.b, low, routes);
+            self.scaled_sum(sum, full, change.scale)
+        })
+    }
+
+    /// `x + row`, for the first row of a table, with the table's changes.
+    pub fn add_first_row(&mut self, x: Value, table: &Tensor) -> Value {
+        let row = match table.rows(0..1) {
+            Ok(row) => row,
+            Err(error) => return self.failed(error),
+        };
+        let sum = self.add_row(x, &row);
+        self.changed_rows(table, sum, |graph, table| {
+            graph.picked_rows(table, RowIndex::First)
+        })
+    }
+
     /// Looked up rows with the table's changes; `lookup` finds rows of another table in the same way.
     pub(crate) fn changed_rows(
         &mut self,
@@ -120,6 +154,10 @@ impl GraphBuilder {
 
     fn with_low(&mut self, sum: Value, low: Value, b: &Tensor, scale: f32) -> Value {
         let full = self.plain_product(b, low);
+        self.scaled_sum(sum, full, scale)
+    }
+
+    fn scaled_sum(&mut self, sum: Value, full: Value, scale: f32) -> Value {
         let full = match scale {
             1.0 => full,
             scale => self.scale(full, scale),

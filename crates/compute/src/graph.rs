@@ -132,12 +132,13 @@ impl GraphBuilder {
     }
 
     fn rows_of(&mut self, table: &Tensor, index: RowIndex) -> Value {
-        let lookup = |graph: &mut Self, table: &Tensor| {
-            let table = *table;
-            graph.push(Op::Embed(Embed { table, index }), &[])
-        };
-        let rows = lookup(self, table);
-        self.changed_rows(table, rows, lookup)
+        let rows = self.picked_rows(table, index);
+        self.changed_rows(table, rows, |graph, table| graph.picked_rows(table, index))
+    }
+
+    pub(crate) fn picked_rows(&mut self, table: &Tensor, index: RowIndex) -> Value {
+        let table = *table;
+        self.push(Op::Embed(Embed { table, index }), &[])
     }
 
     /// `weight` `[n_in, n_out]` times `x` `[n_in, ..]`: `[n_out, ..]`, with what adapters change of it.
@@ -156,8 +157,13 @@ impl GraphBuilder {
     }
 
     /// `weight` `[n_in, n_out, n_experts]` of each token's experts times `x` `[n_in, n_tokens]`, or `[n_in, n_used, n_tokens]`
-    /// with a column for each expert: `[n_out, n_used, n_tokens]`.
+    /// with a column for each expert: `[n_out, n_used, n_tokens]`, with what adapters change of it.
     pub fn expert_matmul(&mut self, weight: &Tensor, x: Value, routes: Value) -> Value {
+        let products = self.plain_experts(weight, x, routes);
+        self.changed_experts(weight, x, routes, products)
+    }
+
+    pub(crate) fn plain_experts(&mut self, weight: &Tensor, x: Value, routes: Value) -> Value {
         let weight = *weight;
         self.push(Op::ExpertMatMul(ExpertMatMul { weight }), &[x, routes])
     }

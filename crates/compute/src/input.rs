@@ -44,12 +44,15 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// The rows that an index picks, one per token.
-    pub(crate) fn rows(&self, index: RowIndex) -> &'a [i32] {
-        match index {
+    /// The row that an index picks for a token of the batch.
+    pub(crate) fn row(&self, index: RowIndex, token: usize) -> usize {
+        let rows = match index {
             RowIndex::Token => self.tokens,
             RowIndex::Position => self.positions,
-        }
+            RowIndex::First => return 0,
+        };
+        // The executor has checked that there is one, and that none is negative.
+        rows[token] as usize
     }
 
     /// The slots of the batch in one page table.

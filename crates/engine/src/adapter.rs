@@ -36,8 +36,7 @@ impl std::fmt::Debug for Adapter {
 impl Adapter {
     /// Checks a file against a model and makes it ready to run with it.
     ///
-    /// Errors: a file that is no adapter, one for another model, one that changes what no graph adds to (experts), one that begins
-    /// to count in the middle of a text.
+    /// Errors: a file that is no adapter, one for another model, one that begins to count in the middle of a text.
     pub fn load(model: &Arc<Model>, file: gguf::Model) -> Result<Arc<Self>, EngineError> {
         if file.kind() != gguf::Kind::Adapter {
             return Err(EngineError::NotAnAdapter {
@@ -51,7 +50,6 @@ impl Adapter {
             file.metadata(),
             tensors.map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice())),
         )?;
-        description.check_graph()?;
         if !description.invocation_tokens.is_empty() {
             return Err(EngineError::ActivatedAdapter {
                 tokens: description.invocation_tokens,
@@ -83,7 +81,7 @@ impl Adapter {
         };
         let matrix = |name: &str| {
             let view = self.file.tensor(name).ok_or_else(|| absent(name))?;
-            usable(name, 2, view.info.ty)?;
+            usable(name, pair.spec.dims.len(), view.info.ty)?;
             view_tensor(&view, &self.regions)
         };
         Ok(Change {

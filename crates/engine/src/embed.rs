@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gristmill_model::Pooling;
 use gristmill_tokenizer::EncodeOptions;
 
+use crate::adapter::Adapters;
 use crate::cache::{PAGE_LEN, SequenceId};
 use crate::context::{BatchToken, Context, Output};
 use crate::error::EngineError;
@@ -26,6 +27,7 @@ pub struct Embedder {
     context: Context,
     pooling: Pooling,
     causal: bool,
+    adapters: Adapters,
     batch: Vec<BatchToken>,
 }
 
@@ -52,8 +54,18 @@ impl Embedder {
             context: Context::of(model, load, Output::Hidden { causal, scores })?,
             pooling,
             causal,
+            adapters: Adapters::default(),
             batch: Vec::new(),
         })
+    }
+
+    /// Computes with these adapters from now on.
+    ///
+    /// Errors: adapters of another model.
+    pub fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), EngineError> {
+        adapters.check(self.model())?;
+        self.adapters = adapters.clone();
+        Ok(())
     }
 
     /// The model.
@@ -189,6 +201,9 @@ impl Embedder {
         self.batch.clear();
         let all = matches!(self.pooling, Pooling::None | Pooling::Mean);
         for (number, ids) in sequences.iter().enumerate() {
+            // Fewer than tokens of the context.
+            let sequence = SequenceId(number as u32);
+            self.context.set_adapters(sequence, &self.adapters)?;
             let wanted = match self.pooling {
                 Pooling::Last => ids.len() - 1,
                 Pooling::Rank if self.causal => ids.len() - 1,
@@ -196,7 +211,7 @@ impl Embedder {
             };
             let tokens = ids.iter().enumerate().map(|(place, &id)| BatchToken {
                 id,
-                sequence: SequenceId(number as u32), // fewer than tokens of the context
+                sequence,
                 output: all || place == wanted,
             });
             self.batch.extend(tokens);

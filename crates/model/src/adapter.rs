@@ -1,6 +1,6 @@
 //! Low-rank adapters in GGUF: their tensors, held against the tensor table of the base model.
 
-use crate::tensors::{Slot, TensorSpec, tensor_specs};
+use crate::tensors::{TensorSpec, tensor_specs};
 use crate::weights::trimmed;
 use crate::{Hyperparameters, ModelError};
 use gristmill_gguf::{Array, Metadata, Value};
@@ -13,32 +13,6 @@ pub struct AdapterDescription {
     pub pairs: Vec<AdapterPair>,
     /// The token ids from which on the adapter is to be applied; none where it always is.
     pub invocation_tokens: Vec<u32>,
-}
-
-impl AdapterDescription {
-    /// Refuses what can be merged into weights, and no graph adds: changes of experts, and of tables of positions or token
-    /// types.
-    ///
-    /// # Errors
-    /// `AdapterTensor`.
-    pub fn check_graph(&self) -> Result<(), ModelError> {
-        let reason = |pair: &AdapterPair| match (pair.spec.slot, &*pair.spec.dims) {
-            (Slot::PositionEmbd | Slot::TokenTypes, _) => Some("a table that takes no adapter"),
-            (_, [_, _, _, ..]) => Some("weights of experts, which take no adapter"),
-            _ => None,
-        };
-        let mut refused = self
-            .pairs
-            .iter()
-            .filter_map(|pair| Some((pair, reason(pair)?)));
-        match refused.next() {
-            None => Ok(()),
-            Some((pair, reason)) => Err(ModelError::AdapterTensor {
-                name: format!("{}.lora_a", pair.spec.name),
-                reason: format!("it changes {reason} while the model runs"),
-            }),
-        }
-    }
 }
 
 /// A low-rank change of a tensor: `scale * b a` is added to it.
@@ -57,7 +31,7 @@ pub struct AdapterPair {
 impl AdapterPair {
     /// Whether it changes rows that are looked up, and not products.
     pub fn is_lookup(&self) -> bool {
-        self.spec.slot == Slot::TokenEmbd
+        self.spec.slot.is_table()
     }
 }
 
@@ -173,9 +147,9 @@ fn pair(spec: TensorSpec, shapes: [&[u64]; 2], alpha: f32) -> Result<AdapterPair
         let [_, name] = names;
         return Err(ModelError::AdapterTensor { name, reason });
     };
-    let (first, second) = match spec.slot {
-        Slot::TokenEmbd => ([rank, n_out], [rank, n_in]),
-        _ => ([n_in, rank], [rank, n_out]),
+    let (first, second) = match spec.slot.is_table() {
+        true => ([rank, n_out], [rank, n_in]),
+        false => ([n_in, rank], [rank, n_out]),
     };
     let [name_a, name_b] = names.clone();
     for (name, found, expected) in [(name_a, a, first), (name_b, b, second)] {
@@ -199,51 +173,4 @@ fn pair(spec: TensorSpec, shapes: [&[u64]; 2], alpha: f32) -> Result<AdapterPair
         },
         spec,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{ARCHITECTURES, random_model_of};
-
-    /// An adapter of rank 2 for one tensor of a random model of this class.
-    fn described(class: &str, changed: &str) -> AdapterDescription {
-        let mut classes = ARCHITECTURES.iter().flat_map(|known| known.classes);
-        let class = classes.find(|known| known.name == class).unwrap();
-        let model = random_model_of(class, 1).unwrap();
-        let hparams = Hyperparameters::from_metadata(&model.metadata).unwrap();
-        let mut metadata = Metadata::new();
-        metadata.set("general.architecture", hparams.architecture.name);
-        metadata.set("adapter.type", "lora");
-        let tensors = model.tensors.iter();
-        let mut tensors = tensors.filter(|tensor| tensor.name == changed);
-        let dims = &tensors.next().unwrap().dims;
-        let shape = |first, second| [&[first, second], &dims[2..]].concat();
-        let (name_a, name_b) = (format!("{changed}.lora_a"), format!("{changed}.lora_b"));
-        let (a, b) = (shape(dims[0], 2), shape(2, dims[1]));
-        let pair = [(&*name_a, &*a), (&*name_b, &*b)];
-        check_adapter(&hparams, &metadata, pair).unwrap()
-    }
-
-    /// What can be merged and no graph adds is refused by name; nothing of it is left out without a word.
-    #[test]
-    fn changes_that_no_graph_adds_are_refused() {
-        for (class, changed, is_added) in [
-            ("MixtralForCausalLM", "blk.0.ffn_gate_inp.weight", true),
-            ("MixtralForCausalLM", "blk.1.ffn_down_exps.weight", false),
-            ("Qwen3MoeForCausalLM", "blk.0.ffn_up_exps.weight", false),
-            ("GPT2LMHeadModel", "blk.0.attn_qkv.weight", true),
-            ("GPT2LMHeadModel", "position_embd.weight", false),
-            ("BertModel", "token_types.weight", false),
-        ] {
-            let found = described(class, changed).check_graph();
-            let error = found.err().map(|error| error.to_string());
-            let start = format!("adapter tensor `{changed}.lora_a`: it changes ");
-            let is_named = error
-                .as_ref()
-                .is_some_and(|error| error.starts_with(&start));
-            assert_eq!(is_named, !is_added, "{changed}: {error:?}");
-            assert_eq!(error.is_none(), is_added, "{changed}: {error:?}");
-        }
-    }
 }

@@ -185,7 +185,7 @@ fn embeddings(
     let mut x = graph.embed(weights.token_embd.have(Slot::TokenEmbd)?);
     if let Some(types) = &weights.token_types {
         // All tokens are of the first type, as in the reference.
-        x = graph.add_row(x, &types.rows(0..1)?);
+        x = graph.add_first_row(x, types);
     }
     if let Some(positions) = &weights.position_embd {
         let positions = graph.embed_positions(positions);

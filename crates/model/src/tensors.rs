@@ -479,6 +479,17 @@ pub fn tensor_specs(hparams: &Hyperparameters) -> Vec<TensorSpec> {
     of_model.chain(of_blocks).collect()
 }
 
+impl Slot {
+    /// Whether its rows are looked up: an adapter's pair for it is `[rank, n_rows]` and `[rank, n_embd]`. Embeddings can
+    /// be the output projection too, with which they are multiplied.
+    pub fn is_table(self) -> bool {
+        matches!(
+            self,
+            Slot::TokenEmbd | Slot::PositionEmbd | Slot::TokenTypes
+        )
+    }
+}
+
 impl ExpertSource {
     fn names(&self, hparams: &Hyperparameters, layer: usize) -> ExpertNames {
         let n_experts = hparams.experts.map_or(0, |experts| experts.n_experts);

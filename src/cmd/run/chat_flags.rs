@@ -245,6 +245,11 @@ impl ReasoningFlags {
         if skips_parsing && self.budget().is_some() {
             say!("note: --reasoning-budget changes nothing with --skip-chat-parsing");
         }
+        if !self.reasoning_budget_message.is_empty() && self.budget().is_none() {
+            say!(
+                "note: --reasoning-budget-message is said where --reasoning-budget ends, which is not set"
+            );
+        }
     }
 
     /// What to do with reasoning in answers.

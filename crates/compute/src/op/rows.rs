@@ -9,6 +9,8 @@ pub enum RowIndex {
     Token,
     /// Its position in its sequence.
     Position,
+    /// None: each token gets the first row.
+    First,
 }
 
 /// A row of `table` (`[n_embd, n_rows]`, any type that can be decoded) for each token.

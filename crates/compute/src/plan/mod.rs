@@ -280,6 +280,7 @@ fn limits(graph: &Graph) -> InputLimits {
                 let limit = match op.index {
                     RowIndex::Token => &mut limits.tokens,
                     RowIndex::Position => &mut limits.positions,
+                    RowIndex::First => continue,
                 };
                 *limit = least(*limit, op.table.shape.n_rows());
             }

@@ -71,6 +71,19 @@ impl AdapterConfig {
             Some((regex, alpha.as_f64()?))
         };
         let alphas: Option<Vec<_>> = patterns.into_iter().flatten().map(pattern).collect();
+        let alphas =
+            alphas.ok_or_else(|| wrong("alpha_pattern", "regular expressions with numbers"))?;
+        let zero = match alpha == 0.0 {
+            true => Some("lora_alpha"),
+            false => alphas
+                .iter()
+                .find(|(_, alpha)| *alpha == 0.0)
+                .map(|_| "alpha_pattern"),
+        };
+        if let Some(key) = zero {
+            let path = path.to_owned();
+            return Err(AdapterError::NoEffect { path, key }.into());
+        }
         let id = |id: &Value| u32::try_from(id.as_u64()?).ok();
         let invocation = stated.get("alora_invocation_tokens");
         let invocation = invocation.filter(|tokens| !tokens.is_null());
@@ -78,8 +91,7 @@ impl AdapterConfig {
         let expected = "a list of token ids";
         Ok(Self {
             alpha,
-            alphas: alphas
-                .ok_or_else(|| wrong("alpha_pattern", "regular expressions with numbers"))?,
+            alphas,
             is_rank_stabilized: stated["use_rslora"].as_bool().unwrap_or(false),
             base: stated["base_model_name_or_path"]
                 .as_str()

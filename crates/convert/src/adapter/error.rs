@@ -56,13 +56,13 @@ pub enum AdapterError {
         /// `general.architecture` of the base.
         architecture: &'static str,
     },
-    /// A pair for a matrix of one expert; the base's file has those of all in one tensor.
-    #[error("{}: `{name}` changes a matrix of one expert, which is not supported", .path.display())]
-    Expert {
-        /// The file of weights.
+    /// A scale of 0.
+    #[error("{}: `{key}` is 0, with which the adapter changes nothing", .path.display())]
+    NoEffect {
+        /// `adapter_config.json`.
         path: PathBuf,
-        /// The first half of the pair.
-        name: String,
+        /// Its key.
+        key: &'static str,
     },
     /// A pair that does not fit the base's matrix, or whose halves do not fit each other.
     #[error("{}: `{name}` has shape {found:?}, but the base model's matrix needs {expected:?}", .path.display())]
@@ -133,9 +133,10 @@ impl AdapterError {
             AdapterError::Unsupported { key, .. } if *key == "invocation_string" => {
                 "put the ids of its tokens into the file, as `alora_invocation_tokens`"
             }
-            AdapterError::Unsupported { .. }
-            | AdapterError::FullWeights { .. }
-            | AdapterError::Expert { .. } => {
+            AdapterError::NoEffect { .. } => {
+                "leave the adapter out, or write the alpha that it was trained with; programs take an alpha of 0 in GGUF for none"
+            }
+            AdapterError::Unsupported { .. } | AdapterError::FullWeights { .. } => {
                 "merge the adapter into its base model (merge_and_unload of PEFT) and convert that"
             }
             AdapterError::Unpaired { .. } | AdapterError::Empty { .. } => {

@@ -207,9 +207,9 @@ impl Opened {
             }
         };
         let dim = |axis: usize| spec.dims.get(axis).map_or(1, |&extent| extent as usize);
-        let (of_columns, of_rows) = match spec.slot {
-            Slot::TokenEmbd => (transposed(&b, rank), a),
-            _ => (a, b),
+        let (of_columns, of_rows) = match spec.slot.is_table() {
+            true => (transposed(&b, rank), a),
+            false => (a, b),
         };
         Ok(Some(Change {
             scale: scale * self.scale,

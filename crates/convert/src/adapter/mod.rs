@@ -173,11 +173,15 @@ fn authorship(
     warnings: &mut Vec<String>,
 ) -> Result<Authorship, ConvertError> {
     let n_params = adapter.pairs.iter().map(|pair| {
-        let [row_len, n_rows] = [0, 1].map(|axis| pair.spec.dims.get(axis).copied().unwrap_or(1));
+        let row_len = pair.spec.dims.first().copied().unwrap_or(1);
         match pair.spec.slot {
             // What the reference counts of embeddings.
             Slot::TokenEmbd => row_len.saturating_mul(pair.rank as u64),
-            _ => row_len.saturating_mul(n_rows),
+            _ => pair
+                .spec
+                .dims
+                .iter()
+                .fold(1u64, |n, &extent| n.saturating_mul(extent)),
         }
     });
     let given = Given {
@@ -202,18 +206,13 @@ fn common_alpha(pairs: &[Pair]) -> f32 {
 
 /// The two tensors of a pair.
 fn plan(pair: &Pair, output: Uniform) -> [TensorPlan; 2] {
-    let rank = pair.rank as u64;
-    let [row_len, n_rows] = [0, 1].map(|axis| pair.spec.dims.get(axis).copied().unwrap_or(1));
-    let (a, b) = match pair.spec.slot {
-        Slot::TokenEmbd => ([rank, n_rows], [rank, row_len]),
-        _ => ([row_len, rank], [rank, n_rows]),
-    };
+    let [a, b] = pair.dims();
     [("lora_a", a), ("lora_b", b)].map(|(ending, dims)| {
         let name = format!("{}.{ending}", pair.spec.name);
         TensorPlan {
             ty: output.type_of(&name, &dims),
             name,
-            dims: dims.to_vec(),
+            dims,
         }
     })
 }

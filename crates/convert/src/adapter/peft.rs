@@ -7,7 +7,7 @@ use crate::plan::{check_dtype, text_name};
 use crate::safetensors_file::{Entry, read_header};
 use crate::source::{LocalFile, Source};
 use crate::stream::{HalvesToPairs, decode, transposed};
-use gristmill_model::{Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, tensor_specs};
+use gristmill_model::{Hyperparameters, RowTransform, SpecSource, TensorSpec, tensor_specs};
 use safetensors::Dtype;
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,26 +27,83 @@ pub(crate) struct PeftAdapter {
 pub(crate) struct Pair {
     /// The tensor of the base.
     pub spec: TensorSpec,
-    /// Its rank.
+    /// Its rank; of experts the highest.
     pub rank: usize,
     /// Scale times rank.
     pub alpha: f64,
+    /// What is in the file: one change, or those of some experts.
+    parts: Vec<Part>,
+}
+
+/// The change of a matrix, or of one expert's.
+struct Part {
+    expert: usize,
+    rank: usize,
+    /// Scale times rank.
+    alpha: f64,
     a: Entry,
     b: Entry,
+}
+
+impl Part {
+    /// Scale times the rank of the whole.
+    fn alpha_at(&self, rank: usize) -> f64 {
+        match self.rank == rank {
+            true => self.alpha,
+            false => self.alpha * rank as f64 / self.rank as f64,
+        }
+    }
+
+    /// What brings its scale to that of the whole.
+    fn factor_in(&self, pair: &Pair) -> f32 {
+        let alpha = self.alpha_at(pair.rank);
+        match alpha == pair.alpha {
+            true => 1.0,
+            false => (alpha / pair.alpha) as f32,
+        }
+    }
 }
 
 impl Pair {
     /// The element type of its first matrix.
     pub fn dtype(&self) -> Dtype {
-        self.a.dtype
+        // No pair is without a part.
+        self.parts.first().map_or(Dtype::F32, |part| part.a.dtype)
+    }
+
+    /// Shapes of its two matrices in GGUF, contiguous extent first.
+    pub fn dims(&self) -> [Vec<u64>; 2] {
+        let rank = self.rank as u64;
+        let [n_in, n_out] = [0, 1].map(|axis| self.spec.dims.get(axis).copied().unwrap_or(1));
+        let (a, b) = match self.spec.slot.is_table() {
+            true => ([rank, n_out], [rank, n_in]),
+            false => ([n_in, rank], [rank, n_out]),
+        };
+        let experts = self.spec.dims.get(2..).unwrap_or_default();
+        [a, b].map(|dims| [&dims, experts].concat())
+    }
+
+    /// Rank and alpha of all parts: the highest rank, with the first one's scale.
+    fn take_highest_rank(&mut self) {
+        let ranks = self.parts.iter().map(|part| part.rank);
+        self.rank = ranks.max().unwrap_or(self.rank);
+        let first = self.parts.first();
+        self.alpha = first.map_or(self.alpha, |part| part.alpha_at(self.rank));
+    }
+
+    fn n_matrices(&self) -> usize {
+        self.spec
+            .dims
+            .get(2)
+            .map_or(1, |&n_experts| n_experts as usize)
     }
 }
 
 /// The two matrices of a pair as GGUF has them, rows one after the other.
 pub(crate) struct Factors {
-    /// `[n_in, rank]`, contiguous extent first; for embeddings `[rank, n_vocab]`.
+    /// `[n_in, rank]`, contiguous extent first; for tables `[rank, n_rows]`. Of experts as many matrices.
     pub a: Vec<f32>,
-    /// `[rank, n_out]`
+    /// `[rank, n_out]`, of experts as many
     pub b: Vec<f32>,
 }
 
@@ -98,20 +155,50 @@ impl PeftAdapter {
     /// # Errors
     /// `Io`.
     pub fn read(&self, pair: &Pair, factor: f32) -> Result<Factors, ConvertError> {
-        let mut a = self.values(&pair.a)?;
-        let mut b = self.values(&pair.b)?;
-        if pair.spec.slot == Slot::TokenEmbd {
-            let n_rows = a.len() / pair.rank;
-            a = transposed(&a, n_rows);
-            a.truncate(pair.spec.dims[1] as usize * pair.rank);
+        let lengths = pair.dims().map(|dims| (dims[0] * dims[1]) as usize);
+        let mut whole = Factors {
+            a: Vec::new(),
+            b: Vec::new(),
+        };
+        for (number, expert) in (1..).zip(0..pair.n_matrices()) {
+            if let Some(part) = pair.parts.iter().find(|part| part.expert == expert) {
+                let one = self.read_part(pair, part, factor)?;
+                whole.a.extend(one.a);
+                whole.b.extend(one.b);
+            }
+            // An expert without a change has one of zeros.
+            let [a_len, b_len] = lengths;
+            whole.a.resize(number * a_len, 0.0);
+            whole.b.resize(number * b_len, 0.0);
+        }
+        Ok(whole)
+    }
+
+    fn read_part(&self, pair: &Pair, part: &Part, factor: f32) -> Result<Factors, ConvertError> {
+        let mut a = self.values(&part.a)?;
+        let mut b = self.values(&part.b)?;
+        let n_rows = pair.spec.dims[1] as usize;
+        if pair.spec.slot.is_table() {
+            let n_rows_there = a.len() / part.rank;
+            a = transposed(&a, n_rows_there);
+            a.truncate(n_rows * part.rank);
         } else {
-            b.truncate(pair.spec.dims[1] as usize * pair.rank);
+            b.truncate(n_rows * part.rank);
             if let RowTransform::HalvesToPairs { n_heads } = pair.spec.transform {
-                b = paired(&b, pair.rank, n_heads);
+                b = paired(&b, part.rank, n_heads);
             }
         }
+        let factor = factor * part.factor_in(pair);
         if factor != 1.0 {
             b.iter_mut().for_each(|value| *value *= factor);
+        }
+        if part.rank < pair.rank {
+            // Only experts, no tables, have ranks that differ. What `a` lacks are rows at its end.
+            let wider = b.chunks_exact(part.rank).flat_map(|row| {
+                let zeros = std::iter::repeat_n(0.0, pair.rank - part.rank);
+                row.iter().copied().chain(zeros)
+            });
+            b = wider.collect();
         }
         Ok(Factors { a, b })
     }
@@ -164,19 +251,14 @@ struct Matching<'a> {
 
 impl Matching<'_> {
     fn fill(&self, adapter: &mut PeftAdapter, entries: Vec<Entry>) -> Result<(), ConvertError> {
-        let mut specs: HashMap<String, TensorSpec> = tensor_specs(self.hparams)
-            .into_iter()
-            .filter_map(|spec| match &spec.source {
-                SpecSource::Checkpoint(name) => Some((name.clone(), spec)),
-                SpecSource::Experts(_) | SpecSource::Computed(_) => None,
-            })
-            .collect();
+        let specs = tensor_specs(self.hparams);
+        let mut targets = targets(&specs);
         let mut full = Vec::new();
         let mut modules: Vec<(String, Option<Entry>, Option<Entry>)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         for entry in entries {
             let Some((module, half)) = half(&entry.name) else {
-                match is_copy(&entry, &specs) {
+                match is_copy(&entry, &specs, &targets) {
                     true => adapter.left_out.push(entry.name),
                     false => full.push(entry.name),
                 }
@@ -196,6 +278,7 @@ impl Matching<'_> {
             let path = self.path.to_owned();
             return Err(AdapterError::FullWeights { path, names: full }.into());
         }
+        let mut of_specs = HashMap::new();
         for (module, a, b) in modules {
             let (a, b) = match (a, b) {
                 (Some(a), Some(b)) => (a, b),
@@ -208,9 +291,24 @@ impl Matching<'_> {
                 adapter.left_out.extend([a.name, b.name]);
                 continue;
             };
-            let spec = specs.remove(&name).ok_or_else(|| self.unknown(&name, &a))?;
-            adapter.pairs.push(self.pair(spec, module, a, b)?);
+            let target = targets.remove(&name).ok_or_else(|| self.foreign(&a))?;
+            let spec = &specs[target.spec];
+            let part = self.part(spec, target.expert, module, a, b)?;
+            let known = of_specs.get(&target.spec).copied();
+            match known.and_then(|index: usize| adapter.pairs.get_mut(index)) {
+                Some(pair) => pair.parts.push(part),
+                None => {
+                    of_specs.insert(target.spec, adapter.pairs.len());
+                    adapter.pairs.push(Pair {
+                        spec: spec.clone(),
+                        rank: part.rank,
+                        alpha: part.alpha,
+                        parts: vec![part],
+                    });
+                }
+            }
         }
+        adapter.pairs.iter_mut().for_each(Pair::take_highest_rank);
         match adapter.pairs.is_empty() {
             true => Err(ConvertError::Lora(AdapterError::Empty {
                 path: self.path.to_owned(),
@@ -220,20 +318,21 @@ impl Matching<'_> {
     }
 
     /// Checks the shapes of a pair, contiguous dimension last: `[rank, n_in]` and `[n_out, rank]`.
-    fn pair(
+    fn part(
         &self,
-        spec: TensorSpec,
+        spec: &TensorSpec,
+        expert: usize,
         module: &str,
         a: Entry,
         b: Entry,
-    ) -> Result<Pair, ConvertError> {
+    ) -> Result<Part, ConvertError> {
         for entry in [&a, &b] {
             check_dtype(entry).map_err(|error| error.of(self.path))?;
         }
-        let is_lookup = spec.slot == Slot::TokenEmbd;
+        let is_lookup = spec.slot.is_table();
         let (n_in, n_out) = match (&*spec.dims, is_lookup) {
-            (&[n_in, n_out], false) => (n_in, n_out),
-            (&[n_embd, n_vocab], true) => (n_vocab, n_embd),
+            (&[n_in, n_out, ..], false) => (n_in, n_out),
+            (&[n_embd, n_rows], true) => (n_rows, n_embd),
             _ => return Err(self.foreign(&a).into()),
         };
         if a.name.ends_with(".lora_embedding_A") != is_lookup {
@@ -260,9 +359,9 @@ impl Matching<'_> {
         }
         // An extent of a tensor in the file.
         let rank = rank as usize;
-        Ok(Pair {
+        Ok(Part {
+            expert,
             alpha: self.config.alpha_of(module, rank),
-            spec,
             rank,
             a,
             b,
@@ -276,21 +375,6 @@ impl Matching<'_> {
         }
     }
 
-    /// The error for a pair that changes none of the tensors that take one: those of experts do not.
-    fn unknown(&self, name: &str, a: &Entry) -> AdapterError {
-        let is_of_expert = |spec: TensorSpec| match spec.source {
-            SpecSource::Experts(names) => names.apart.iter().any(|known| known == name),
-            SpecSource::Checkpoint(_) | SpecSource::Computed(_) => false,
-        };
-        match tensor_specs(self.hparams).into_iter().any(is_of_expert) {
-            true => AdapterError::Expert {
-                path: self.path.to_owned(),
-                name: a.name.clone(),
-            },
-            false => self.foreign(a),
-        }
-    }
-
     fn foreign(&self, a: &Entry) -> AdapterError {
         AdapterError::Foreign {
             path: self.path.to_owned(),
@@ -300,15 +384,44 @@ impl Matching<'_> {
     }
 }
 
+/// What a pair changes.
+struct Target {
+    /// Index of the tensor's spec.
+    spec: usize,
+    /// Which of its matrices.
+    expert: usize,
+}
+
+/// The tensors of the checkpoint that pairs can be for, by name.
+fn targets(specs: &[TensorSpec]) -> HashMap<String, Target> {
+    let mut targets = HashMap::new();
+    for (index, spec) in specs.iter().enumerate() {
+        let names = match &spec.source {
+            SpecSource::Checkpoint(name) => std::slice::from_ref(name),
+            SpecSource::Experts(names) => &names.apart,
+            SpecSource::Computed(_) => &[],
+        };
+        for (expert, name) in names.iter().enumerate() {
+            let target = Target {
+                spec: index,
+                expert,
+            };
+            targets.insert(name.clone(), target);
+        }
+    }
+    targets
+}
+
 /// A module's name without what PEFT puts around the model.
 fn plain(module: &str) -> &str {
     module.strip_prefix("base_model.model.").unwrap_or(module)
 }
 
 /// Whether a tensor is the base's own, saved beside the pair that changes it, with the base's number of rows.
-fn is_copy(entry: &Entry, specs: &HashMap<String, TensorSpec>) -> bool {
+fn is_copy(entry: &Entry, specs: &[TensorSpec], targets: &HashMap<String, Target>) -> bool {
     let name = plain(&entry.name).replace(".base_layer.weight", ".weight");
-    let spec = specs.get(&name).filter(|_| name != plain(&entry.name));
-    let shape = spec.map(|spec| spec.dims.iter().rev().copied().collect());
+    let target = targets.get(&name).filter(|_| name != plain(&entry.name));
+    let matrix = target.and_then(|target| specs.get(target.spec)?.dims.get(..2));
+    let shape = matrix.map(|dims| dims.iter().rev().copied().collect());
     shape.is_some_and(|shape: Vec<u64>| shape == entry.shape)
 }

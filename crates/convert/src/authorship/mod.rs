@@ -158,6 +158,15 @@ pub(crate) struct Authorship {
 /// A base model or data set: texts by key.
 type Origin = HashMap<String, String>;
 
+/// The repository whose commit a folder holds in a cache of the hub's tools: `models--ORG--NAME/snapshots/COMMIT`. The folder's
+/// own name tells nothing there.
+fn repository(folder: &Path) -> Option<String> {
+    let snapshots = folder.parent()?;
+    let kept = snapshots.parent()?.file_name()?.to_str()?;
+    let name = kept.strip_prefix("models--")?.replace("--", "/");
+    (snapshots.file_name()? == "snapshots" && !name.is_empty()).then_some(name)
+}
+
 impl Authorship {
     /// Gathers what a folder says, and its `config.json`. What cannot be read there never stops a conversion, but is told in
     /// `warnings`.
@@ -187,7 +196,9 @@ impl Authorship {
             Some(_) => absolute,
             None => folder.canonicalize().unwrap_or(absolute),
         };
-        if let Some(name) = resolved.file_name() {
+        if let Some(name) = repository(&resolved) {
+            found.fill(ModelId::parse(&name, given.size));
+        } else if let Some(name) = resolved.file_name() {
             found.fill(ModelId::parse(&name.to_string_lossy(), given.size));
         }
         let generation = read_json(&folder.join("generation_config.json"));

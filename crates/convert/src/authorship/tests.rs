@@ -213,6 +213,49 @@ fn overrides_and_a_given_name_go_first() {
     assert!(load(&folder, &given, &mut Vec::new()).is_err());
 }
 
+/// What the hub's tools keep stands below the repository's name; a commit is no name of a model.
+#[test]
+fn a_commit_in_the_hubs_cache_has_the_repositorys_name() {
+    let parent = tempfile::tempdir().unwrap();
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let snapshot = |repository: &str| {
+        parent
+            .path()
+            .join(repository)
+            .join("snapshots")
+            .join(commit)
+    };
+    let given = Given {
+        name: None,
+        overrides: None,
+        size: 0.into(),
+    };
+    let kept = snapshot("models--some-org--Foo-Bar-7B");
+    let elsewhere = snapshot("some-org--Foo-Bar-7B");
+    for folder in [&kept, &elsewhere] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let found = entries(&kept, &given);
+    for expected in [
+        ("name", "Foo Bar 7B"),
+        ("organization", "Some Org"),
+        ("basename", "Foo-Bar"),
+    ] {
+        let (key, value) = expected;
+        assert!(
+            found.contains(&(key.to_owned(), value.to_owned())),
+            "{found:?}"
+        );
+    }
+    let found = entries(&elsewhere, &given);
+    assert!(
+        found
+            .iter()
+            .any(|(key, value)| key == "name" && value.starts_with("012345")),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn an_empty_folder_has_a_name_and_a_size() {
     let parent = tempfile::tempdir().unwrap();

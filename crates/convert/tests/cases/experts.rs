@@ -120,7 +120,11 @@ type Content = (Vec<(String, Value)>, Vec<(String, Vec<u8>)>);
 /// What a converted file has: entries, but for those that the folder's name gives, and tensors in their order.
 fn content(out: &Path) -> Content {
     let file = fs::read_dir(out).unwrap().next().expect("there is one");
-    let model = Model::open(&file.unwrap().path()).unwrap();
+    content_of(&file.unwrap().path())
+}
+
+fn content_of(path: &Path) -> Content {
+    let model = Model::open(path).unwrap();
     let of_folder = [
         "general.name",
         "general.basename",
@@ -215,51 +219,119 @@ fn b35_a_missing_or_misshapen_expert_is_named() {
     );
 }
 
-/// An adapter's pairs for single experts are neither dropped nor taken for another model's.
+/// Pairs for single experts are put together in the order of the experts, each with its own rank and scale; experts without one
+/// stay as they are. Right: base + alpha / rank * b a, for a merge from the folder and from the converted file.
 #[test]
-fn an_adapter_of_an_expert_is_refused_by_name() {
-    let fixture = apart(&CLASSES[1]);
-    let base = fixture.write().folder.path();
-    let adapter = tempfile::tempdir().unwrap();
-    let path = |name: &str| adapter.path().join(name);
-    fs::write(path("adapter_config.json"), r#"{"lora_alpha": 8}"#).unwrap();
-    let module = "base_model.model.model.layers.0.mlp.experts.1.up_proj";
-    let zeros = vec![0; 4 * 512 * 4];
-    let half = |half: &str, shape: [usize; 2]| {
-        let bytes = &zeros[..shape[0] * shape[1] * 4];
-        let view = TensorView::new(Dtype::F32, shape.to_vec(), bytes).unwrap();
-        (format!("{module}.{half}.weight"), view)
-    };
-    let pair = [half("lora_A", [4, 256]), half("lora_B", [512, 4])];
-    let weights = safetensors::serialize(pair, None).unwrap();
-    fs::write(path("adapter_model.safetensors"), weights).unwrap();
-    let to_file = ConvertLoraOptions {
-        folder: adapter.path().to_owned(),
-        base: Some(base.to_owned()),
-        base_model_id: None,
-        hub_cache: None,
-        output: Some(path("adapter.gguf")),
-        output_type: OutputType::Auto,
-        force: false,
-        dry_run: false,
-        n_threads: 1,
-    };
-    let merged = ConvertOptions {
-        output: Some(path("merged.gguf")),
-        merge: vec![MergeSource {
-            path: adapter.path().to_owned(),
-            scale: 1.0,
-        }],
-        ..ConvertOptions::new(base)
-    };
-    for refused in [
-        convert_lora(&to_file, &mut |_| {}).unwrap_err(),
-        convert(&merged, &mut |_| {}).unwrap_err(),
+fn pairs_of_experts_change_their_experts() {
+    for (names, part, [n_in, n_out]) in [
+        (&CLASSES[0], "w2", [512, 256]),
+        (&CLASSES[1], "up_proj", [256, 512]),
     ] {
-        let reason = format!(
-            "`{module}.lora_A.weight` changes a matrix of one expert, which is not supported"
+        let fixture = apart(names);
+        let base = fixture.write().folder.path();
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let config = format!(r#"{{"lora_alpha": 8, "alpha_pattern": {{"experts.3.{part}": 1}}}}"#);
+        fs::create_dir(path("adapter")).unwrap();
+        fs::write(path("adapter/adapter_config.json"), config).unwrap();
+        let value = |index: usize| ((index * 37) % 101) as f32 / 500.0 - 0.1;
+        let changes = [(3, 2, 0.5), (1, 4, 2.0)];
+        let halves = changes.map(|(expert, rank, _)| {
+            let module = format!(
+                "base_model.model.model.layers.0.{}.experts.{expert}.{part}",
+                names.block
+            );
+            [("lora_A", [rank, n_in]), ("lora_B", [n_out, rank])].map(|(half, shape)| {
+                let values =
+                    (0..shape[0] * shape[1]).map(|index| value(index + expert).to_le_bytes());
+                (
+                    format!("{module}.{half}.weight"),
+                    shape,
+                    values.flatten().collect::<Vec<u8>>(),
+                )
+            })
+        });
+        let views = halves.iter().flatten().map(|(name, shape, bytes)| {
+            (
+                name,
+                TensorView::new(Dtype::F32, shape.to_vec(), bytes).unwrap(),
+            )
+        });
+        let weights = safetensors::serialize(views, None).unwrap();
+        fs::write(path("adapter/adapter_model.safetensors"), weights).unwrap();
+        convert_lora(
+            &ConvertLoraOptions {
+                folder: path("adapter"),
+                base: Some(base.to_owned()),
+                base_model_id: None,
+                hub_cache: None,
+                output: Some(path("adapter.gguf")),
+                output_type: OutputType::parse("f32").unwrap(),
+                force: false,
+                dry_run: false,
+                n_threads: 1,
+            },
+            &mut |_| {},
+        )
+        .unwrap();
+        let converted = |name: &str, adapter: Option<&str>| {
+            let merge = adapter.map(|adapter| MergeSource {
+                path: path(adapter),
+                scale: 1.0,
+            });
+            convert(
+                &ConvertOptions {
+                    output: Some(path(name)),
+                    output_type: OutputType::parse("f32").unwrap(),
+                    merge: merge.into_iter().collect(),
+                    ..ConvertOptions::new(base)
+                },
+                &mut |_| {},
+            )
+            .unwrap();
+            content_of(&path(name))
+                .1
+                .into_iter()
+                .collect::<BTreeMap<_, _>>()
+        };
+        let plain = converted("plain.gguf", None);
+        let merged = converted("merged.gguf", Some("adapter"));
+        assert!(
+            converted("other.gguf", Some("adapter.gguf")) == merged,
+            "{}",
+            names.class
         );
-        assert!(refused.to_string().ends_with(&reason), "{refused}");
+        let slot = if part == "w2" {
+            "ffn_down_exps"
+        } else {
+            "ffn_up_exps"
+        };
+        let changed = format!("blk.0.{slot}.weight");
+        for (name, bytes) in &plain {
+            assert_eq!(merged[name] == *bytes, *name != changed, "{name}");
+        }
+        let floats = |bytes: &[u8]| -> Vec<f32> {
+            bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| f32::from_le_bytes(*bytes))
+                .collect()
+        };
+        let (before, after) = (floats(&plain[&changed]), floats(&merged[&changed]));
+        for (index, (before, after)) in before.iter().zip(&after).enumerate() {
+            let (expert, row, column) =
+                (index / (n_in * n_out), index / n_in % n_out, index % n_in);
+            let change = changes.iter().find(|(changed, _, _)| *changed == expert);
+            let sum = change.map_or(0.0, |&(_, rank, scale)| {
+                let product =
+                    |k: usize| value(row * rank + k + expert) * value(k * n_in + column + expert);
+                scale * (0..rank).map(product).sum::<f32>()
+            });
+            assert!(
+                (before + sum - after).abs() <= 1e-6,
+                "{index}: {before} {sum} {after}"
+            );
+        }
     }
-    assert!(!path("adapter.gguf").exists() && !path("merged.gguf").exists());
 }

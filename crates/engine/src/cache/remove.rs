@@ -46,6 +46,9 @@ impl PagedCache {
             return Ok(n_past);
         }
         let n_left = n_past - positions.len();
+        if self.rotations.is_none() || !self.holds_window(id, positions.start, n_left) {
+            return Ok(self.truncate(id, positions.start));
+        }
         let first = positions.start / PAGE_LEN;
         let n_pages = n_left.div_ceil(PAGE_LEN);
         for table in 0..self.n_tables() {
@@ -53,9 +56,6 @@ impl PagedCache {
             let seen = self.tables[table].first_page(n_left).max(first);
             let n_new = n_pages.saturating_sub(seen).saturating_sub(alone.len());
             self.free_pages(table, n_new)?;
-        }
-        if self.rotations.is_none() || !self.holds_window(id, positions.start, n_left) {
-            return Ok(self.truncate(id, positions.start));
         }
         for table in 0..self.n_tables() {
             self.take_out_of_table(table, id, &positions, n_left)?;

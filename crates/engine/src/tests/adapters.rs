@@ -110,19 +110,22 @@ fn change_everything(metadata: &Metadata, tensors: &Tensors) -> (Metadata, Tenso
     if has_output && !merged.contains_key("output.weight") {
         merged.insert("output.weight".into(), merged["token_embd.weight"].clone());
     }
+    let is_encoder = architecture == "bert";
     let matrices: Vec<String> = merged
         .iter()
-        .filter(|(name, (dims, _))| dims.len() == 2 && *name != "position_embd.weight")
-        .filter(|(name, _)| has_output || *name != "token_embd.weight")
+        .filter(|(_, (dims, _))| dims.len() >= 2)
+        .filter(|(name, _)| has_output || is_encoder || *name != "token_embd.weight")
         .map(|(name, _)| name.clone())
         .collect();
     for (seed, name) in matrices.iter().enumerate() {
         let (dims, values) = merged.get_mut(name).unwrap();
         let (row_len, n_rows) = (dims[0] as usize, dims[1] as usize);
+        let n_matrices = dims.get(2).map_or(1, |&n_experts| n_experts as usize);
         // Of the change of each row, and of each column.
-        let of_rows = random(n_rows * rank, 2 * seed as u32);
-        let of_columns = random(rank * row_len, 2 * seed as u32 + 1);
+        let of_rows = random(n_matrices * n_rows * rank, 2 * seed as u32);
+        let of_columns = random(n_matrices * rank * row_len, 2 * seed as u32 + 1);
         for (row, values) in values.chunks_exact_mut(row_len).enumerate() {
+            let of_columns = &of_columns[row / n_rows * rank * row_len..];
             for (column, value) in values.iter_mut().enumerate() {
                 let products =
                     (0..rank).map(|k| of_rows[row * rank + k] * of_columns[k * row_len + column]);
@@ -130,7 +133,9 @@ fn change_everything(metadata: &Metadata, tensors: &Tensors) -> (Metadata, Tenso
             }
         }
         let [r, n, m] = [rank, row_len, n_rows].map(|extent| extent as u64);
-        let (a, b) = if name == "token_embd.weight" {
+        let tables = ["token_embd", "position_embd", "token_types"];
+        let is_table = tables.contains(&name.trim_end_matches(".weight"));
+        let (a, b) = if is_table {
             let transposed = (0..row_len).flat_map(|column| {
                 let of_columns = &of_columns;
                 (0..rank).map(move |k| of_columns[k * row_len + column])
@@ -138,7 +143,8 @@ fn change_everything(metadata: &Metadata, tensors: &Tensors) -> (Metadata, Tenso
             let b = (vec![r, n], transposed.collect());
             ((vec![r, m], of_rows), b)
         } else {
-            ((vec![n, r], of_columns), (vec![r, m], of_rows))
+            let shape = |first, second| [&[first, second], &dims[2..]].concat();
+            ((shape(n, r), of_columns), (shape(r, m), of_rows))
         };
         adapter.insert(format!("{name}.lora_a"), a);
         adapter.insert(format!("{name}.lora_b"), b);
@@ -147,7 +153,7 @@ fn change_everything(metadata: &Metadata, tensors: &Tensors) -> (Metadata, Tenso
 }
 
 /// The formula: an adapter gives what weights give that its products were added to; in every architecture, fused matrices,
-/// embeddings and tied outputs included.
+/// experts, tables of positions, embeddings and tied outputs included.
 #[test]
 fn adapters_of_every_architecture_equal_merged_weights() {
     let Some(checkpoints) = checkpoints() else {
@@ -175,6 +181,46 @@ fn adapters_of_every_architecture_equal_merged_weights() {
         std::fs::remove_file(path("merged")).unwrap();
     }
     compared(n_compared, "adapters of all matrices");
+}
+
+/// The same for an encoder, whose table of token types gives all tokens one row.
+#[test]
+fn adapters_of_an_encoder_equal_merged_weights() {
+    let Some(folder) = golden("convert/bert") else {
+        return;
+    };
+    let base = folder.join("bert-f32.gguf");
+    let (metadata, tensors) = read(&base);
+    let (about, adapter, merged) = change_everything(&metadata, &tensors);
+    for name in ["position_embd", "token_types", "token_embd"] {
+        assert!(adapter.contains_key(&format!("{name}.weight.lora_a")));
+    }
+    let place = tempfile::tempdir().unwrap();
+    let path = |what: &str| place.path().join(what);
+    write(&path("adapter"), &about, &adapter);
+    write(&path("merged"), &metadata, &merged);
+    let sequences = [fed_ids(&folder), vec![5, 6, 7]];
+    let vectors = |model: &Arc<Model>, adapters: &Adapters| {
+        let load = options(CacheTypes::F32, 128, 128);
+        let mut embedder = Embedder::new(model.clone(), &load, &EmbedOptions::default()).unwrap();
+        embedder.set_adapters(adapters).unwrap();
+        let vectors = embedder.embed(&sequences, 512).unwrap();
+        vectors
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect::<Vec<f32>>()
+    };
+    let model = load(&base);
+    let adapter = open(&model, &path("adapter")).unwrap();
+    let plain = vectors(&model, &Adapters::default());
+    let found = vectors(&model, &Adapters::new([(adapter, 1.0)], None));
+    let expected = vectors(&load(&path("merged")), &Adapters::default());
+    let difference = largest_difference(&found, &expected);
+    println!("encoder: largest difference {difference:e}");
+    assert!(difference <= 1e-4, "{difference:e}");
+    assert!(largest_difference(&found, &plain) > 1e-2);
+    compared(1, "an encoder with an adapter");
 }
 
 /// Case B99. Right: what a sequence gives does not depend on what others are computed with, nor on what it was computed

@@ -14,12 +14,12 @@ impl Run<'_> {
     pub fn embed(&self, op: &Embed, out: &mut [f32]) -> Result<(), ComputeError> {
         let table = self.tensor(&op.table)?;
         let (n, row_bytes) = (op.table.shape.row_len(), op.table.row_bytes()?);
-        let picked = self.inputs.rows(op.index);
         let failure = OnceLock::new();
         for_rows(self.pool, out, n, DECODE_COST, |first, rows| {
-            for (row, &index) in rows.chunks_exact_mut(n).zip(&picked[first..]) {
+            for (token, row) in rows.chunks_exact_mut(n).enumerate() {
+                let index = self.inputs.row(op.index, first + token);
                 // The executor has checked that it is below the number of rows.
-                let bytes = &table[index as usize * row_bytes..][..row_bytes];
+                let bytes = &table[index * row_bytes..][..row_bytes];
                 if let Err(error) = kernels::decode_row(op.table.ty, bytes, row) {
                     failure.get_or_init(|| error);
                 }

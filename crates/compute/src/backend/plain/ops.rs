@@ -16,10 +16,8 @@ pub fn compute(
     let row_len = step.shape.row_len();
     match &step.op {
         Op::Embed(op) => {
-            let rows = inputs
-                .rows(op.index)
-                .iter()
-                .map(|&row| memory.decoded_row(&op.table, row as usize));
+            let rows = (0..step.shape.n_rows())
+                .map(|token| memory.decoded_row(&op.table, inputs.row(op.index, token)));
             return Ok(rows.collect::<Result<Vec<_>, _>>()?.concat());
         }
         Op::SelectOutputs => {
