@@ -55,6 +55,7 @@ impl ProgressLog {
                 self.bar
                     .set_message(printable(&format!("{position} {name}")).into_owned());
             }
+            Event::Flushed { .. } if self.verbose => self.log(event),
             Event::Written { bytes } => self.bar.inc(*bytes),
             _ => {}
         }

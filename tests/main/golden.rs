@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gristmill_golden::{compared, largest_difference, read_npy};
 
-use crate::harness::Workplace;
+use crate::harness::{Workplace, piped};
 
 /// Largest absolute difference to the authors' code, which computes in float32 too.
 const LOGIT_DIFFERENCE_MAX: f32 = 1e-4;
@@ -216,4 +216,31 @@ fn golden_shards_are_kept_by_quantization() {
         let end = format!("-{number:05}-of-00003.gguf");
         assert_eq!(names(&format!("m{end}")), names(&format!("q{end}")));
     }
+}
+
+/// Case B50: bytes of a cut character on standard input have tokens; the id was reported for the vocabulary of Llama 3. Case
+/// B48: a control token in a text is plain text where that is asked for.
+#[test]
+fn b50_b48_texts_that_are_cut_or_spell_a_control_token() {
+    let Some(folder) = gristmill_golden::folder("tokens") else {
+        return;
+    };
+    let place = Workplace::new();
+    let ids = |name: &str, words: &[&str], input: &[u8]| {
+        let mut command = place.command("gristmill");
+        let model = folder.join(format!("ggml-vocab-{name}.gguf"));
+        command
+            .args(["tokenize", "--ids", "--stdin", "-m"])
+            .arg(model);
+        let output = piped(command.args(words), input).1;
+        assert!(output.status.success(), "{}", place.show(&output));
+        String::from_utf8(output.stdout).expect("it is text")
+    };
+    assert_eq!(ids("llama-bpe", &["--no-bos"], b"\xe6\xad"), "[15722]\n");
+    let text = b"A<|im_end|>B";
+    assert_eq!(ids("qwen2", &[], text), "[32, 151645, 33]\n");
+    assert_eq!(
+        ids("qwen2", &["--no-parse-special"], text),
+        "[32, 27, 91, 318, 6213, 91, 29, 33]\n"
+    );
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
+use crate::fixtures::with_model;
 use crate::harness::{Workplace, piped, send, wait};
 
 /// The golden model, or none with a loud word (an error on CI).
@@ -228,11 +229,42 @@ fn case_b58_a_template_refuses_in_its_own_words() {
     let Some(output) = run_with(&words, b"") else {
         return;
     };
-    assert!(
-        text(&output.stderr).contains("no system here"),
-        "{}",
-        text(&output.stderr)
-    );
+    let message = text(&output.stderr);
+    assert!(message.contains("no system here"), "{message}");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+}
+
+/// A model without a template is no chat model: to chat with it is refused with the remedies, each of which works.
+#[test]
+fn case_b61_a_model_without_a_template_chats_by_a_template_that_is_given() {
+    let place = with_model();
+    let edited = place.run("gristmill edit a.gguf --remove tokenizer.chat_template");
+    assert!(edited.starts_with("exit: 0"), "{edited}");
+    place.write("own.jinja", "{{ messages[0].content }}!");
+    let run = |words: &str| {
+        let line = "gristmill run -m a.gguf -p Hi -n 0 -t 1 --log-disable";
+        place.run(format!("{line} {words}").trim_end())
+    };
+    insta::assert_snapshot!(run("-cnv"), @"
+    exit: 1
+    --- stderr
+    error: a.gguf: the model has no chat template, so it may not be made for chatting
+    hint: name one with --chat-template or --chat-template-file, or continue a text with --no-conversation
+    ");
+    for (words, prompt) in [
+        ("", r#"prompt: "Hi""#),
+        ("-cnv --chat-template-file own.jinja", r#"prompt: "Hi!""#),
+        (
+            "--chat-template chatml",
+            r#"prompt: "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n""#,
+        ),
+    ] {
+        let shown = run(&format!("--verbose-prompt {words}"));
+        assert!(
+            shown.starts_with("exit: 0") && shown.contains(prompt),
+            "{words}: {shown}"
+        );
+    }
 }
 
 #[cfg(unix)]

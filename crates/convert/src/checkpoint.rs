@@ -3,6 +3,7 @@
 use crate::ConvertError;
 use crate::error::{N_NAMES, NoFolder};
 use crate::safetensors_file::{Entry, read_header};
+use crate::scaled::{Scale, Scheme};
 use crate::small_file::read_json;
 use crate::source::{LocalFile, Source};
 use crate::tokenizer::ADDITIONAL_TEMPLATES;
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
@@ -26,7 +28,7 @@ pub struct Checkpoint {
     pub config: Config,
     /// The files with weights, sorted by name.
     pub files: Vec<Box<dyn Source>>,
-    /// All tensors: file by file, sorted by name in each.
+    /// All tensors but scales of others: file by file, sorted by name in each.
     pub tensors: Vec<CheckpointTensor>,
 }
 
@@ -37,6 +39,8 @@ pub struct CheckpointTensor {
     pub entry: Entry,
     /// Index of its file.
     pub file: usize,
+    /// What its elements are multiplied by.
+    pub(crate) scale: Option<Arc<Scale>>,
 }
 
 impl Checkpoint {
@@ -65,7 +69,7 @@ impl Checkpoint {
                 found: in_place_of_folder(folder),
             });
         }
-        let (stated, config) = read_config(folder)?;
+        let (stated, config, scheme) = read_config(folder)?;
         let index = folder.join(INDEX);
         let weight_map = if has_weights && index.is_file() {
             Some(read_index(&index)?)
@@ -94,16 +98,20 @@ impl Checkpoint {
         let mut tensors = Vec::new();
         for (file, name) in names.iter().enumerate() {
             let source = LocalFile::open(&folder.join(name))?;
-            tensors.extend(
-                read_header(&source)?
-                    .into_iter()
-                    .map(|entry| CheckpointTensor { entry, file }),
-            );
+            let unscaled = |entry| CheckpointTensor {
+                entry,
+                file,
+                scale: None,
+            };
+            tensors.extend(read_header(&source)?.into_iter().map(unscaled));
             files.push(Box::new(source));
         }
         check_duplicates(&tensors, &files)?;
         if let Some(map) = &weight_map {
             check_index(&index, map, &names, &tensors)?;
+        }
+        if let Some(scheme) = scheme {
+            scheme.pair(&mut tensors, &files)?;
         }
         Ok(Self {
             folder: folder.to_owned(),
@@ -160,17 +168,21 @@ impl Checkpoint {
     }
 }
 
-/// Reads the `config.json` of a checkpoint to convert: as it is, and with its architecture.
-fn read_config(folder: &Path) -> Result<(Value, Config), ConvertError> {
+/// Reads the `config.json` of a checkpoint to convert: as it is, with its architecture, and with the scheme by which its weights
+/// have scales.
+fn read_config(folder: &Path) -> Result<(Value, Config, Option<Scheme>), ConvertError> {
     let stated = read_stated(folder)?;
     // Before the class: a quantized checkpoint of an unknown class is refused for the reason that stays.
-    if let Some(scheme) = quantization_scheme(folder, &stated)? {
+    let stated_scheme = quantization_scheme(folder, &stated)?;
+    let scheme = stated_scheme.as_ref().and_then(Scheme::of);
+    if let (Some(unknown), None) = (&stated_scheme, scheme) {
         let path = folder.join("config.json");
+        let scheme = named_scheme(unknown);
         return Err(ConvertError::QuantizedSource { path, scheme });
     }
     let mut config = understood(folder, &stated)?;
     config.pooling = pooling(folder)?;
-    Ok((stated, config))
+    Ok((stated, config, scheme))
 }
 
 /// Reads the `config.json` of a model whose weights are not needed, however they are stored.
@@ -234,11 +246,11 @@ fn pooling(folder: &Path) -> Result<Option<Pooling>, ConvertError> {
     }
 }
 
-/// How a checkpoint is quantized, in its configuration's words.
+/// How a checkpoint is quantized, as its configuration describes it.
 ///
 /// # Errors
 /// A damaged `hf_quant_config.json`.
-fn quantization_scheme(folder: &Path, config: &Value) -> Result<Option<String>, ConvertError> {
+fn quantization_scheme(folder: &Path, config: &Value) -> Result<Option<Value>, ConvertError> {
     let stated = |value: &Value| {
         value
             .get("quantization_config")
@@ -246,14 +258,11 @@ fn quantization_scheme(folder: &Path, config: &Value) -> Result<Option<String>, 
             .cloned()
     };
     let in_config = stated(config).or_else(|| stated(config.get("text_config")?));
-    let scheme = match in_config {
-        Some(scheme) => Some(scheme),
-        None => {
-            let beside: Option<Value> = read_json(&folder.join("hf_quant_config.json"))?;
-            beside.and_then(|beside| beside.get("quantization").cloned())
-        }
-    };
-    Ok(scheme.map(|scheme| named_scheme(&scheme)))
+    if in_config.is_some() {
+        return Ok(in_config);
+    }
+    let beside: Option<Value> = read_json(&folder.join("hf_quant_config.json"))?;
+    Ok(beside.and_then(|beside| beside.get("quantization").cloned()))
 }
 
 /// A scheme by what it says of itself.

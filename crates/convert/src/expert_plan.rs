@@ -2,7 +2,8 @@
 
 use crate::ConvertError;
 use crate::checkpoint::CheckpointTensor;
-use crate::plan::{Piece, check_dtype};
+use crate::plan::Piece;
+use crate::scaled::check_elements;
 use gristmill_model::{ExpertPart, SpecSource, TensorSpec};
 use std::collections::HashMap;
 
@@ -91,7 +92,7 @@ impl ExpertPlan {
         let Some(purposes) = self.purposes.remove(name) else {
             return Ok(None);
         };
-        check_dtype(&tensor.entry)?;
+        check_elements(tensor)?;
         for purpose in &purposes {
             let stack = &mut self.layers[purpose.layer].stacks[purpose.stack];
             if !stack.fill(purpose.of, index, tensor)? {

@@ -19,6 +19,7 @@ mod progress;
 pub mod quantize;
 pub mod recipe;
 mod safetensors_file;
+mod scaled;
 mod small_file;
 mod source;
 mod stream;

@@ -8,6 +8,7 @@ use crate::output::Uniform;
 use crate::quantize;
 use crate::recipe::{self, ModelFacts, PlanOptions, Recipe, SourceTensor, sort_tensors};
 use crate::safetensors_file::Entry;
+use crate::scaled::check_elements;
 use gristmill_gguf::TensorPlan;
 use gristmill_model::{
     Config, Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, TextPart, tensor_specs,
@@ -277,6 +278,8 @@ pub(crate) fn text_name(name: &str, text_part: Option<&TextPart>) -> Option<Stri
         ".attn.bias",
         ".rotary_emb.inv_freq",
         ".position_ids",
+        ".input_scale",
+        ".activation_scale",
     ];
     if COMPUTED.iter().any(|suffix| name.ends_with(suffix)) {
         return None;
@@ -309,9 +312,14 @@ pub(crate) fn check_dtype(entry: &Entry) -> Result<(), ConvertError> {
 
 fn check(tensor: &CheckpointTensor, spec: &TensorSpec) -> Result<(), ConvertError> {
     let entry = &tensor.entry;
-    check_dtype(entry)?;
+    // Whose rows are no rows of the checkpoint, and whose scales would count for others.
+    let is_transposed = spec.transform == RowTransform::Transposed;
+    match &tensor.scale {
+        Some(_) if is_transposed => check_dtype(entry)?,
+        _ => check_elements(tensor)?,
+    }
     let mut expected: Vec<u64> = spec.dims.iter().rev().copied().collect();
-    if spec.transform == RowTransform::Transposed {
+    if is_transposed {
         expected.reverse();
     }
     if entry.shape == expected {

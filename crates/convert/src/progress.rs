@@ -37,6 +37,13 @@ pub enum Event<'a> {
         /// Type in the output.
         to: TensorType,
     },
+    /// Values of a tensor are below the range of f16, and become 0.
+    Flushed {
+        /// Name in GGUF.
+        name: &'a str,
+        /// How many.
+        count: u64,
+    },
     /// So many more bytes of tensor data are written.
     Written {
         /// Bytes since the last event of this kind.

@@ -6,6 +6,7 @@ use crate::checkpoint::{Checkpoint, CheckpointTensor};
 use crate::plan::{Origin, Piece, Planned};
 use crate::progress::{Event, Progress};
 use crate::quantize::{self, CHUNK_ELEMENTS, RowEncoder};
+use crate::scaled::e4m3_to_f32;
 use gristmill_gguf::ShardWriter;
 use gristmill_kernels::{Pool, encode_rows, for_each_chunk};
 use gristmill_model::RowTransform;
@@ -16,6 +17,8 @@ use safetensors::Dtype;
 const SLAB_ELEMENTS: usize = 1 << 20;
 /// Magnitudes from here on round to infinity in f16.
 const F16_OVERFLOW: f32 = 65520.0;
+/// Magnitudes up to here, half of the smallest number of f16, round to 0 there.
+const F16_UNDERFLOW: f32 = 1.0 / (1 << 25) as f32;
 
 /// Streams tensors, with buffers that it keeps from one to the next.
 pub(crate) struct Stream<'a> {
@@ -35,6 +38,8 @@ pub(crate) struct Stream<'a> {
 pub(crate) struct Overflow {
     count: u64,
     largest: f32,
+    /// Values that become 0.
+    n_flushed: u64,
 }
 
 impl<'a> Stream<'a> {
@@ -86,11 +91,20 @@ impl<'a> Stream<'a> {
         let rows_per_piece = shape.n_rows / pieces.len().max(1);
         for (number, piece) in pieces.iter().enumerate() {
             let source = &self.checkpoint.tensors[piece.tensor];
+            let scales = match &source.scale {
+                Some(scale) => scale.read(&self.checkpoint.files)?,
+                None => Vec::new(),
+            };
             let mut first = 0;
             while first < rows_per_piece {
                 let n_rows = shape.slab_rows.min(rows_per_piece - first);
                 self.read(source, &shape, piece.first_row + first, n_rows)?;
                 self.decode(source.entry.dtype);
+                if let Some(scale) = &source.scale {
+                    let rows = piece.first_row + first..piece.first_row + first + n_rows;
+                    let rows = rows.map(|row| shape.source_row(row));
+                    scale.apply(&scales, rows, shape.row_len, &mut self.values);
+                }
                 if tensor.spec.transform == RowTransform::AddOne {
                     self.values.iter_mut().for_each(|value| *value += 1.0);
                 }
@@ -107,7 +121,14 @@ impl<'a> Stream<'a> {
                 first += n_rows;
             }
         }
-        overflow.check(&tensor.spec.name)
+        overflow.check(&tensor.spec.name)?;
+        if overflow.n_flushed > 0 {
+            progress(Event::Flushed {
+                name: &tensor.spec.name,
+                count: overflow.n_flushed,
+            });
+        }
+        Ok(())
     }
 
     /// Encodes `values`, which begin with row `first_row`, and hands them to `write`; in two steps where a recipe gives the tensor another type, so that the
@@ -292,6 +313,10 @@ pub(crate) fn decode(dtype: Dtype, raw: &[u8], out: &mut [f32]) {
         Dtype::BF16 => each(raw, out, |bytes| bf16_to_f32(u16::from_le_bytes(bytes))),
         Dtype::F16 => each(raw, out, |bytes| f16_to_f32(u16::from_le_bytes(bytes))),
         Dtype::F64 => each(raw, out, |bytes| f64::from_le_bytes(bytes) as f32),
+        Dtype::F8_E4M3 => each(raw, out, |[byte]| e4m3_to_f32(byte)),
+        // The upper half of an f16.
+        Dtype::F8_E5M2 => each(raw, out, |[byte]| f16_to_f32(u16::from(byte) << 8)),
+        Dtype::I8 => each(raw, out, |bytes| f32::from(i8::from_le_bytes(bytes))),
         // The plan lets no other type pass.
         _ => each(raw, out, f32::from_le_bytes),
     }
@@ -309,7 +334,7 @@ impl Overflow {
     pub fn check(&self, tensor: &str) -> Result<(), ConvertError> {
         match *self {
             Overflow { count: 0, .. } => Ok(()),
-            Overflow { count, largest } => Err(ConvertError::Overflow {
+            Overflow { count, largest, .. } => Err(ConvertError::Overflow {
                 tensor: tensor.to_owned(),
                 count,
                 largest,
@@ -326,6 +351,8 @@ impl Overflow {
             self.count += 1;
             self.largest = self.largest.max(value);
         }
+        let is_flushed = |value: &&f32| **value != 0.0 && value.abs() <= F16_UNDERFLOW;
+        self.n_flushed += values.iter().filter(is_flushed).count() as u64;
     }
 }
 
@@ -373,6 +400,14 @@ impl Rows {
             order,
             is_transposed: tensor.spec.transform == RowTransform::Transposed,
         }
+    }
+}
+
+impl Rows {
+    /// The row of the checkpoint that becomes this row.
+    fn source_row(&self, row: usize) -> usize {
+        let order = self.order.as_ref();
+        order.map_or(row, |order| order.source_row(row))
     }
 }
 

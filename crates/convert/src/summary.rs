@@ -82,6 +82,9 @@ impl Event<'_> {
                     "[{number:>4}/{n_tensors:>4}] {name} {dims:?}: {from} -> {to}"
                 ))
             }
+            Event::Flushed { name, count } => {
+                Some(format!("{name}: {count} values too small for f16 become 0"))
+            }
             _ => None,
         }
     }

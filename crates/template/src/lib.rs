@@ -64,8 +64,17 @@ impl Template {
                 ),
             });
         }
-        let program = Arc::new(syntax::parse(source)?);
-        Ok(Template { program })
+        match syntax::parse(source) {
+            Ok(program) => Ok(Template {
+                program: Arc::new(program),
+            }),
+            Err(TemplateError::Syntax { line, message }) if is_go(source) => {
+                let message =
+                    format!("{message}: it is a Go template, as Ollama has them, not Jinja");
+                Err(TemplateError::Syntax { line, message })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Renders it.
@@ -75,6 +84,18 @@ impl Template {
     pub fn render(&self, input: &Input) -> Result<String, TemplateError> {
         render::render(&self.program, input)
     }
+}
+
+/// Whether a text that is no Jinja has what only Go's templates have: a field of nothing, or a statement between braces.
+fn is_go(source: &str) -> bool {
+    source.split("{{").skip(1).any(|code| {
+        let code = code.strip_prefix('-').unwrap_or(code).trim_start();
+        let statements = ["if", "range", "with"].iter();
+        let mut arguments =
+            statements.filter_map(|word| code.strip_prefix(word)?.strip_prefix(' '));
+        code.starts_with(['.', '$'])
+            || arguments.any(|rest| !rest.starts_with(['}', '=', '|', '~']))
+    })
 }
 
 #[cfg(test)]

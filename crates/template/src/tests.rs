@@ -100,6 +100,19 @@ fn errors_say_what_is_wrong_and_where() {
             "{% set a.b = 1 %}",
             "line 1: 'a' is no namespace, so nothing can be set in it",
         ),
+        // Case B59.
+        (
+            "{{ if .System }}<|system|>{{ .System }}{{ end }}",
+            "line 1: '.' instead of a value: it is a Go template, as Ollama has them, not Jinja",
+        ),
+        (
+            "{{- range .Messages }}{{ .Content }}{{ end }}",
+            "line 1: '.' instead of a value: it is a Go template, as Ollama has them, not Jinja",
+        ),
+        (
+            "{{ if $x }}{{ end }}",
+            "line 1: '$' means nothing here: it is a Go template, as Ollama has them, not Jinja",
+        ),
     ] {
         let error = render(source, &json!({})).unwrap_err();
         assert_eq!(error.to_string(), expected, "{source}");

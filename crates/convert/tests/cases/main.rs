@@ -2,11 +2,12 @@
 
 mod experts;
 mod fixture;
+mod scaled;
 
 use fixture::Fixture;
 use gristmill_convert::quantize::{QuantizeOptions, quantize};
 use gristmill_convert::recipe::Recipe;
-use gristmill_convert::{ConvertError, ConvertOptions, OutputType, convert};
+use gristmill_convert::{ConvertError, ConvertOptions, Event, OutputType, convert};
 use gristmill_gguf::Model;
 use safetensors::Dtype;
 use serde_json::{Value, json};
@@ -130,62 +131,9 @@ fn a_dry_run_writes_nothing_and_knows_the_size() {
     }
 }
 
-/// Case B26.
-#[test]
-fn quantized_checkpoints_are_refused_by_name() {
-    for (scheme, named) in [
-        (
-            json!({"quant_method": "gptq", "bits": 4}),
-            "quant_method gptq, bits 4",
-        ),
-        (
-            json!({"quant_method": "fp8", "weight_block_size": [128, 128]}),
-            "quant_method fp8",
-        ),
-        (
-            json!({"quant_method": "bitsandbytes", "load_in_4bit": true}),
-            "quant_method bitsandbytes, load_in_4bit true",
-        ),
-        (json!({}), "by an unnamed method"),
-    ] {
-        let mut fixture = Fixture::new();
-        fixture.config["quantization_config"] = scheme;
-        match fixture.write().refused("auto") {
-            ConvertError::QuantizedSource { scheme, .. } => assert_eq!(scheme, named),
-            other => panic!("{other}"),
-        }
-    }
-    let fixture = Fixture::new();
-    fs::write(
-        fixture.path("hf_quant_config.json"),
-        r#"{"quantization": {"quant_algo": "NVFP4"}}"#,
-    )
-    .unwrap();
-    let error = fixture.write().refused("auto").to_string();
-    assert!(
-        error.ends_with("the checkpoint is quantized already (quant_algo NVFP4)"),
-        "{error}"
-    );
-    // A quantized tensor without a word about it.
-    let mut fixture = Fixture::new();
-    let name = "model.layers.1.mlp.up_proj.weight";
-    let (_, shape, _) = fixture.tensors[name].clone();
-    fixture
-        .tensors
-        .insert(name.to_owned(), (Dtype::F8_E4M3, shape, vec![0; 512 * 256]));
-    let error = fixture.write().refused("auto").to_string();
-    assert_eq!(
-        error,
-        format!(
-            "{}: tensor `model.layers.1.mlp.up_proj.weight` has elements of type F8_E4M3, which cannot be converted",
-            fixture.path("model.safetensors").display()
-        )
-    );
-}
-
 /// Case B28: bits 0x4789 are 70144, beyond the largest f16 of 65504.
 #[test]
-fn values_beyond_f16_are_an_error_that_suggests_bf16() {
+fn b28_values_beyond_f16_are_an_error_that_suggests_bf16() {
     let mut fixture = Fixture::new();
     let bytes = &mut fixture
         .tensors
@@ -205,6 +153,46 @@ fn values_beyond_f16_are_an_error_that_suggests_bf16() {
     assert!(error.hint().unwrap().contains("--outtype bf16"));
     fixture.converted("bf16");
     fixture.converted("f32");
+}
+
+/// Case B28: what becomes 0 is counted for those who ask. Half of the smallest number of f16 is 2^-25; in BF16 1e-8 is 0x322c,
+/// 2^-25 0x3300 and the next number 0x3301.
+#[test]
+fn b28_values_that_f16_makes_0_are_counted() {
+    let mut fixture = Fixture::new();
+    let name = "model.layers.2.mlp.down_proj.weight";
+    let bytes = &mut fixture.tensors.get_mut(name).unwrap().2;
+    bytes.fill(0x3c);
+    for (place, bits) in [0x322cu16, 0xb22c, 0x3300, 0x3301, 0x0000, 0x8000]
+        .into_iter()
+        .enumerate()
+    {
+        bytes[1000 * place..][..2].copy_from_slice(&bits.to_le_bytes());
+    }
+    fixture.write();
+    let told = |ty: &str| {
+        let out = tempfile::tempdir().unwrap();
+        let options = ConvertOptions {
+            output: Some(out.path().join("a.gguf")),
+            output_type: OutputType::parse(ty).unwrap(),
+            ..ConvertOptions::new(fixture.folder.path())
+        };
+        let mut lines = Vec::new();
+        convert(&options, &mut |event| {
+            if let Event::Flushed { .. } = event {
+                lines.extend(event.line(0));
+            }
+        })
+        .unwrap();
+        lines
+    };
+    let line = "blk.2.ffn_down.weight: 3 values too small for f16 become 0";
+    // Those of the model itself are as they are.
+    let (ours, others): (Vec<String>, Vec<String>) = told("f16")
+        .into_iter()
+        .partition(|line| line.starts_with("blk.2.ffn_down"));
+    assert_eq!(ours, [line], "{others:?}");
+    assert_eq!(told("bf16"), [""; 0]);
 }
 
 /// As `quantize` refuses them: a search for a scale may pass over a NaN, and a scale has the range of f16. Bits 0x7fc0 are a
@@ -233,6 +221,58 @@ fn values_that_no_block_can_hold_are_refused() {
         fixture.converted("bf16");
         fixture.converted("f32");
     }
+}
+
+/// Case B23, whole: a vocabulary smaller than its embeddings is filled up, a larger one is refused with both numbers.
+#[test]
+fn b23_tokens_are_as_many_as_rows_of_embeddings() {
+    let vocabulary = |n_dropped: usize, more: &[&str]| {
+        let fixture = Fixture::new();
+        let path = fixture.path("tokenizer.json");
+        let mut json: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let tokens = json["model"]["vocab"].as_object_mut().unwrap();
+        tokens.retain(|_, id| id.as_u64().unwrap() < 1024 - n_dropped as u64);
+        let kept: std::collections::BTreeSet<String> = tokens.keys().cloned().collect();
+        let merges = json["model"]["merges"].as_array_mut().unwrap();
+        merges.retain(|merge| {
+            let parts = merge
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|part| part.as_str().unwrap());
+            kept.contains(&parts.collect::<String>())
+        });
+        for (index, token) in more.iter().enumerate() {
+            let added = json!({"id": 1024 + index, "content": token, "special": false});
+            json["added_tokens"].as_array_mut().unwrap().push(added);
+        }
+        fs::write(path, json.to_string()).unwrap();
+        fixture
+    };
+    let (report, _keep) = vocabulary(3, &[]).write().converted("bf16");
+    let model = Model::open(&report.path).unwrap();
+    let metadata = model.metadata();
+    let tokens = metadata.required_strings("tokenizer.ggml.tokens").unwrap();
+    let tokens: Vec<&[u8]> = tokens.iter().collect();
+    assert_eq!(tokens.len(), 1024);
+    let fillers = ["[PAD1021]", "[PAD1022]", "[PAD1023]"].map(str::as_bytes);
+    assert_eq!(tokens[1021..], fillers);
+    let types = metadata.i32s("tokenizer.ggml.token_type").unwrap().unwrap();
+    assert_eq!(types[1020..], [1, 5, 5, 5]);
+    assert_eq!(metadata.u32("llama.vocab_size").unwrap(), Some(1024));
+    // Where config.json counts them, and where it does not.
+    let mut more = vocabulary(0, &["<x>", "<y>"]);
+    let error = more.write().refused("bf16").to_string();
+    assert!(
+        error.contains("1026 tokens") && error.contains("vocab_size in config.json is 1024"),
+        "{error}"
+    );
+    more.config["vocab_size"] = json!(1026);
+    let error = more.write().refused("bf16").to_string();
+    assert!(
+        error.contains("1026 tokens") && error.contains("has 1024 rows"),
+        "{error}"
+    );
 }
 
 /// The size that the configuration states is compared with the weights before a token is made up for each row.
@@ -309,7 +349,7 @@ fn facts_that_get_lost_are_warned_about_and_wrong_ones_refused() {
 
 /// Case B32.
 #[test]
-fn index_and_files_must_agree() {
+fn b32_index_and_files_must_agree() {
     let fixture = Fixture::new();
     fixture.write_sharded();
     let second = "model-00002-of-00003.safetensors";
@@ -371,7 +411,7 @@ fn index_and_files_must_agree() {
 
 /// Case B34.
 #[test]
-fn tied_embeddings_are_stored_once() {
+fn b34_tied_embeddings_are_stored_once() {
     let mut fixture = Fixture::new();
     let embeddings = fixture.tensors[EMBEDDINGS].clone();
     fixture

@@ -123,6 +123,10 @@ fn case_b59_language_features() {
             "1d12",
         ),
         (
+            "{% macro f(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(*x[:3], b=4) }}",
+            "1(2, 3){'b': 4}",
+        ),
+        (
             "{% for i in x %}{{ loop.previtem if not loop.first else '-' }}{{ i }}{% endfor %}",
             "-112233445",
         ),
@@ -227,17 +231,32 @@ fn case_b59_errors_name_line_and_feature() {
     );
 }
 
+/// Conversations that a template forbids, and one that it does not: what it says of them is kept word for word.
 #[test]
 fn case_b58_the_templates_own_words() {
-    let template =
-        ChatTemplate::new("{{ raise_exception('No system role, please: ' + messages[0].role) }}")
-            .unwrap();
-    let error = template
-        .render(&RenderInput::new(&[Message::new("system", "x")]))
-        .unwrap_err();
-    assert!(
-        matches!(&error, EngineError::TemplateRefused { message } if message == "No system role, please: system")
-    );
+    let source = "{% if messages[0].role == 'system' %}{{ raise_exception('No system role, please: ' + messages[0].content) }}\
+        {% endif %}{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('Unknown role ' ~ m.role) }}\
+        {% endif %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Roles must alternate') }}{% endif %}\
+        {{ m.content }}{% endfor %}";
+    let template = ChatTemplate::new(source).unwrap();
+    for (roles, expected) in [
+        (&["user", "assistant", "user"][..], Ok("012")),
+        (&["system", "user"], Err("No system role, please: 0")),
+        (&["user", "user"], Err("Roles must alternate")),
+        (&["assistant", "user"], Err("Roles must alternate")),
+        (&["user", "assistant", "tool"], Err("Unknown role tool")),
+    ] {
+        let messages = roles.iter().enumerate();
+        let messages = messages.map(|(index, role)| Message::new(*role, index.to_string()));
+        let result = template.render(&RenderInput::new(&messages.collect::<Vec<_>>()));
+        match (result, expected) {
+            (Ok(text), Ok(expected)) => assert_eq!(text, expected),
+            (Err(EngineError::TemplateRefused { message }), Err(expected)) => {
+                assert_eq!(message, expected);
+            }
+            (result, _) => panic!("{roles:?}: {result:?}"),
+        }
+    }
 }
 
 #[test]

@@ -181,7 +181,7 @@ mod tests {
 
     /// Case B30; the right values are recomputed there from the published formula.
     #[test]
-    fn llama3_divisors_of_a_small_head() {
+    fn b30_llama3_divisors_of_a_small_head() {
         let text = r#"{"architectures": ["LlamaForCausalLM"], "head_dim": 16, "rope_theta": 500000.0,
             "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 8192}}"#;
