@@ -113,7 +113,12 @@ impl Model {
         let backend: Arc<dyn Backend> = match options.arithmetic {
             Arithmetic::Own => Arc::new(CpuBackend::with_batch_threads(n_threads, n_batch)),
             Arithmetic::LlamaCpp => {
-                Arc::new(LlamaCppBackend::with_batch_threads(n_threads, n_batch))
+                let n_ubatch = if options.keeps_all {
+                    usize::MAX
+                } else {
+                    options.n_ubatch
+                };
+                Arc::new(LlamaCppBackend::with_batches(n_threads, n_batch, n_ubatch))
             }
         };
         let mut model = Self::on(backend, file, &options.rope, [n_threads, n_batch], isa)?;

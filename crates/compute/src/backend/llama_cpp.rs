@@ -20,6 +20,8 @@ use std::sync::{Mutex, PoisonError};
 /// The host's processor, computing as llama.cpp does.
 pub struct LlamaCppBackend {
     cpu: CpuBackend,
+    /// Most tokens of one part of a batch.
+    n_ubatch: usize,
     /// Held during an execution.
     rounded: Mutex<Rounded>,
 }
@@ -35,12 +37,14 @@ impl LlamaCppBackend {
     /// A backend that runs on `n_threads` threads, the caller's counted; 0 is taken as 1. llama.cpp gives other bits with
     /// another number of threads, once the past is long, and so does this.
     pub fn new(n_threads: usize) -> Self {
-        Self::with_batch_threads(n_threads, n_threads)
+        Self::with_batches(n_threads, n_threads, 512)
     }
 
-    /// As [`CpuBackend::with_batch_threads`].
-    pub fn with_batch_threads(n_threads: usize, n_batch_threads: usize) -> Self {
+    /// As [`CpuBackend::with_batch_threads`], for batches that are computed in parts of `n_ubatch` tokens: there the caches of
+    /// windows have room for one more part, and where a position stands in them decides when it is added; `usize::MAX` is for caches that keep all positions.
+    pub fn with_batches(n_threads: usize, n_batch_threads: usize, n_ubatch: usize) -> Self {
         Self {
+            n_ubatch,
             cpu: CpuBackend::with_batch_threads(n_threads, n_batch_threads),
             rounded: Mutex::default(),
         }
@@ -101,43 +105,51 @@ impl Backend for LlamaCppBackend {
                     }
                     // Products of the same columns follow each other: another op between them may have written the columns.
                     rounded.source = None;
-                    follow(run, step, values, scratch)?;
+                    self.follow(run, step, values, scratch)?;
                 }
                 Ok(())
             })
     }
 }
 
-/// Ops on which the engines differ are done as llama.cpp does them.
-fn follow(
-    run: &Run<'_>,
-    step: &Step,
-    values: &mut [f32],
-    scratch: &mut Scratch,
-) -> Result<(), ComputeError> {
-    if step.output.len == 0 {
-        return run.step(step, values, scratch);
-    }
-    let rotations = [kernels::rotate_normal, kernels::rotate_neox];
-    match &step.op {
-        Op::RmsNorm(op) => run.rms_norm(op, step, values, kernels::rms_norm),
-        Op::Activate(Activation::Silu) => run.unary(step, values, kernels::silu),
-        Op::Activate(Activation::GeluTanh) => run.unary(step, values, kernels::gelu),
-        Op::Glu(Glu {
-            activation: Activation::Silu,
-        }) => run.binary_with_cost(step, values, EXP_COST, kernels::silu_mul),
-        Op::Glu(Glu {
-            activation: Activation::GeluTanh,
-        }) => run.binary_with_cost(step, values, EXP_COST, kernels::gelu_mul),
-        Op::RopeTable(op) => rope_table(run, op, output(step, values)?),
-        Op::Rotate(op) => run.rotate(op, step, values, rotations),
-        Op::Attend(op) => {
-            let scales_queries = op.attention.scales_queries;
-            run.attend(op, step, values, |pool, shape, batch, k, v, out| {
-                kernels::attention(pool, shape, scales_queries, batch, k, v, out)
-            })
+impl LlamaCppBackend {
+    /// Ops on which the engines differ are done as llama.cpp does them.
+    fn follow(
+        &self,
+        run: &Run<'_>,
+        step: &Step,
+        values: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> Result<(), ComputeError> {
+        if step.output.len == 0 {
+            return run.step(step, values, scratch);
         }
-        _ => run.step(step, values, scratch),
+        let rotations = [kernels::rotate_normal, kernels::rotate_neox];
+        match &step.op {
+            Op::RmsNorm(op) => run.rms_norm(op, step, values, kernels::rms_norm),
+            Op::Activate(Activation::Silu) => run.unary(step, values, kernels::silu),
+            Op::Activate(Activation::GeluTanh) => run.unary(step, values, kernels::gelu),
+            Op::Glu(Glu {
+                activation: Activation::Silu,
+            }) => run.binary_with_cost(step, values, EXP_COST, kernels::silu_mul),
+            Op::Glu(Glu {
+                activation: Activation::GeluTanh,
+            }) => run.binary_with_cost(step, values, EXP_COST, kernels::gelu_mul),
+            Op::RopeTable(op) => rope_table(run, op, output(step, values)?),
+            Op::Rotate(op) => run.rotate(op, step, values, rotations),
+            Op::Attend(op) => {
+                let (attention, n_ubatch) = (&op.attention, self.n_ubatch);
+                let form = kernels::AttentionForm::new(
+                    attention.scales_queries,
+                    attention.window,
+                    n_ubatch,
+                );
+                run.attend(op, step, values, |pool, shape, batch, k, v, out| {
+                    kernels::attention(pool, shape, form, batch, k, v, out)
+                })
+            }
+            _ => run.step(step, values, scratch),
+        }
     }
 }
 

@@ -23,9 +23,36 @@ const PAST_CUT_FROM: usize = 512;
 /// Tokens of one job in tiles.
 const TOKENS_PER_JOB: usize = 16;
 
+/// What llama.cpp chooses beside the shape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttentionForm {
+    /// Some architectures scale their queries, which are then rounded, others the products.
+    pub scales_queries: bool,
+    /// Positions of a window's cache, used again round by round; none where all positions are kept.
+    pub ring: Option<usize>,
+}
+
+impl AttentionForm {
+    /// With the ring that a context has whose batches are computed in parts of `n_ubatch` tokens; none if
+    /// that is `usize::MAX`.
+    pub fn new(scales_queries: bool, window: Option<usize>, n_ubatch: usize) -> Self {
+        let ring = window.and_then(|window| {
+            window
+                .checked_add(n_ubatch)?
+                .checked_next_multiple_of(PAST_STEP)
+        });
+        AttentionForm {
+            scales_queries,
+            ring,
+        }
+    }
+}
+
 /// What the queries of a batch attend to.
 struct Past<'a> {
     shape: &'a AttentionShape,
+    /// Positions after which the cells of the cache are used again.
+    ring: usize,
     batch: &'a AttentionBatch<'a>,
     k: CacheView<'a>,
     v: CacheView<'a>,
@@ -86,6 +113,22 @@ impl Past<'_> {
             .start(self.batch.positions[token], self.ends[token])
     }
 
+    /// The positions that a token sees in some cells of the cache, in the order of these: first what was written since the
+    /// ring began anew, then what is left of the round before.
+    fn in_cells(&self, token: usize, cells: &Range<usize>) -> [Range<usize>; 2] {
+        let (start, end) = (self.start(token), self.ends[token]);
+        let begun = end - end % self.ring;
+        let seen = |first: usize, start: usize, end: usize| {
+            let place = |cell: usize| first.saturating_add(cell).clamp(start, end);
+            place(cells.start)..place(cells.end)
+        };
+        let before = match begun.checked_sub(self.ring) {
+            Some(first) if start < begun => seen(first, start, begun),
+            _ => 0..0,
+        };
+        [seen(begun, start.max(begun), end), before]
+    }
+
     fn query(&self, token: usize, head: usize) -> Vec<f32> {
         let dim = self.shape.key_dim;
         let query = &self.batch.q[(token * self.shape.n_head + head) * dim..][..dim];
@@ -138,22 +181,21 @@ impl Past<'_> {
     }
 }
 
-/// Computes the attention of every query over its past into `out` [value_dim, n_head, n_tokens]. Some architectures scale
-/// their queries, which are then rounded, others the products. The number of threads chooses how the past of a token alone
-/// is cut.
+/// Computes the attention of every query over its past into `out` [value_dim, n_head, n_tokens]. The number of threads
+/// chooses how the past of a token alone is cut.
 ///
 /// # Errors
 /// As [`crate::attention`].
 pub fn attention(
     pool: &Pool,
     shape: &AttentionShape,
-    scales_queries: bool,
+    form: AttentionForm,
     batch: &AttentionBatch<'_>,
     k: CacheView<'_>,
     v: CacheView<'_>,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    let (query_scale, scale) = if scales_queries {
+    let (query_scale, scale) = if form.scales_queries {
         (shape.scale, 1.0)
     } else {
         (1.0, shape.scale)
@@ -161,6 +203,7 @@ pub fn attention(
     let ends = &checked_ends(shape, batch, k, v, out.len())?;
     let past = &Past {
         shape,
+        ring: form.ring.unwrap_or(usize::MAX).max(1),
         batch,
         k,
         v,
@@ -180,33 +223,26 @@ pub fn attention(
         });
         return Ok(());
     }
-    let past_len = ends
+    let n_cells = ends
         .first()
-        .map_or(0, |end| end.next_multiple_of(PAST_STEP));
-    let is_cut = n_tokens == 1 && past_len >= PAST_CUT_FROM;
+        .map_or(0, |end| end.next_multiple_of(PAST_STEP).min(past.ring));
+    let is_cut = n_tokens == 1 && n_cells >= PAST_CUT_FROM;
     let run = if is_cut {
-        past_len.div_ceil(pool.n_threads())
+        n_cells.div_ceil(pool.n_threads())
     } else {
         usize::MAX
     };
     for_each_chunk(pool, out, dim, |index, out| {
         let (token, head) = (index / n_head, index % n_head);
         if !is_cut {
-            let positions = past.start(token)..past.ends[token];
+            let positions = past.in_cells(token, &(0..usize::MAX));
             one_by_one(past, token, head, positions).write(out);
             return;
         }
         let mut all = Partial::new(dim);
-        let mut first = 0;
-        while first < past.ends[token] {
-            let end = first.saturating_add(run).min(past.ends[token]);
-            all.add(&one_by_one(
-                past,
-                token,
-                head,
-                first.max(past.start(token))..end,
-            ));
-            first = end;
+        for first in (0..n_cells).step_by(run) {
+            let positions = past.in_cells(token, &(first..first + run));
+            all.add(&one_by_one(past, token, head, positions));
         }
         all.write(out);
     });
@@ -214,7 +250,7 @@ pub fn attention(
 }
 
 wide! {
-    fn one_by_one(past: &Past<'_>, token: usize, head: usize, positions: Range<usize>) -> Partial {
+    fn one_by_one(past: &Past<'_>, token: usize, head: usize, positions: [Range<usize>; 2]) -> Partial {
         each_position(past, token, head, positions)
     }
 
@@ -225,7 +261,12 @@ wide! {
 
 /// Queries and sums have the type of the cache: with 16-bit values, the sum is rounded to 16 bits at every position.
 #[inline(always)]
-fn each_position(past: &Past<'_>, token: usize, head: usize, positions: Range<usize>) -> Partial {
+fn each_position(
+    past: &Past<'_>,
+    token: usize,
+    head: usize,
+    positions: [Range<usize>; 2],
+) -> Partial {
     let head_kv = past.head_kv(head);
     let mut query = past.query(token, head);
     if past.k.ty == F16 {
@@ -236,7 +277,7 @@ fn each_position(past: &Past<'_>, token: usize, head: usize, positions: Range<us
     let mut key = vec![0.0; past.shape.key_dim];
     let mut value = vec![0.0; past.shape.value_dim];
     let mut partial = Partial::new(past.shape.value_dim);
-    for position in positions {
+    for position in positions.into_iter().flatten() {
         past.read(past.k, token, head_kv, position, &mut key);
         past.read(past.v, token, head_kv, position, &mut value);
         let score = past.score(dot(&key, &query));
@@ -326,7 +367,13 @@ fn each_tile(past: &Past<'_>, tokens: Range<usize>, head_kv: usize, out: &mut [f
         .collect();
     let mut tile = Tile::new(past.shape);
     let ends = past.ends[tokens.clone()].iter();
-    for first in (0..ends.copied().max().unwrap_or(0)).step_by(TILE) {
+    let end = ends.copied().max().unwrap_or(0);
+    let starts = tokens.clone().map(|token| past.start(token));
+    let start = starts.min().unwrap_or(0);
+    let mut tiles: Vec<usize> = (start - start % TILE..end).step_by(TILE).collect();
+    // A tile whose cells were written anew in part is in two of these; what is left of the round before sees nothing new.
+    tiles.sort_by_key(|first| first % past.ring);
+    for first in tiles {
         tile.sequence = None;
         for query in &mut queries {
             let (start, end) = (past.start(query.token), past.ends[query.token]);

@@ -13,7 +13,7 @@ mod product;
 mod rows;
 mod super_blocks;
 
-pub use attention::attention;
+pub use attention::{AttentionForm, attention};
 pub use columns::Columns;
 pub use product::{matmul, round_columns, supports};
 pub use rows::{gelu, gelu_mul, rms_norm, rotate_neox, rotate_normal, silu, silu_mul};

@@ -113,8 +113,23 @@ const N_HEAD: usize = 4;
 const N_HEAD_KV: usize = 2;
 const PAGE_LEN: usize = 16;
 
+/// How attention is cut and kept.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    n_tokens: usize,
+    n_past: usize,
+    n_threads: usize,
+    softcap: Option<f32>,
+    /// And the most tokens of a part of a batch.
+    window: Option<(usize, usize)>,
+}
+
 /// Some tokens behind a past, in a cache of 16-bit floats.
-fn attention(n_tokens: usize, n_past: usize, n_threads: usize, softcap: Option<f32>) -> Vec<f32> {
+fn attention(case: Case) -> Vec<f32> {
+    let Case {
+        n_tokens, n_past, ..
+    } = case;
+    let window = case.window.map(|(window, _)| window);
     let q: Vec<f32> = Random::new(5)
         .floats(DIM * N_HEAD * n_tokens)
         .iter()
@@ -139,10 +154,12 @@ fn attention(n_tokens: usize, n_past: usize, n_threads: usize, softcap: Option<f
         value_dim: DIM,
         page_len: PAGE_LEN,
         scale: 0.125,
-        softcap,
-        window: None,
+        softcap: case.softcap,
+        window,
         causal: true,
     };
+    let n_ubatch = case.window.map_or(512, |(_, n_ubatch)| n_ubatch);
+    let form = llama_cpp::AttentionForm::new(false, window, n_ubatch);
     let positions: Vec<i32> = (n_past as i32..n_positions as i32).collect();
     let batch = AttentionBatch {
         q: &q,
@@ -154,29 +171,70 @@ fn attention(n_tokens: usize, n_past: usize, n_threads: usize, softcap: Option<f
     let (k, v) = (cache(6), cache(7));
     let view = |bytes| CacheView { ty: F16, bytes };
     let mut out = vec![f32::NAN; DIM * N_HEAD * n_tokens];
-    let pool = Pool::new(n_threads);
-    llama_cpp::attention(&pool, &shape, false, &batch, view(&k), view(&v), &mut out).unwrap();
+    let pool = Pool::new(case.n_threads);
+    llama_cpp::attention(&pool, &shape, form, &batch, view(&k), view(&v), &mut out).unwrap();
     out
 }
 
-/// By `ggml_flash_attn_ext` over a mask: position by position, in tiles, and cut over the threads.
+/// By `ggml_flash_attn_ext` over a mask: position by position, in tiles, and cut over the threads; with a window, position p
+/// stands in cell p % 512 (768).
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn attention_has_the_bits_of_llama_cpp() {
+    let (near, far) = (Some((200, 312)), Some((500, 268)));
     let expected = [
-        (5, 9, 2, None, 0.080_673_78, 0xbb0f_970f_e892_1883),
-        (5, 9, 2, Some(5.0), 0.101_537_146, 0xa426_a7a9_42e3_6000),
-        (70, 20, 2, None, -0.129_702_64, 0xf136_9869_8a5f_c791),
-        (70, 20, 2, Some(5.0), -0.118_376_784, 0x848b_db8b_5075_b655),
-        (1, 600, 2, None, 0.008_699_609, 0xb622_0ab1_62f2_3dc6),
-        (1, 600, 3, Some(5.0), 0.010_136_59, 0xa45a_d74c_311f_a617),
+        (5, 9, 2, None, None, 0.080_673_78, 0xbb0f_970f_e892_1883),
+        (
+            5,
+            9,
+            2,
+            Some(5.0),
+            None,
+            0.101_537_146,
+            0xa426_a7a9_42e3_6000,
+        ),
+        (70, 20, 2, None, None, -0.129_702_64, 0xf136_9869_8a5f_c791),
+        (
+            70,
+            20,
+            2,
+            Some(5.0),
+            None,
+            -0.118_376_784,
+            0x848b_db8b_5075_b655,
+        ),
+        (1, 600, 2, None, None, 0.008_699_609, 0xb622_0ab1_62f2_3dc6),
+        (
+            1,
+            600,
+            3,
+            Some(5.0),
+            None,
+            0.010_136_59,
+            0xa45a_d74c_311f_a617,
+        ),
+        (5, 600, 2, None, near, -0.044_661_134, 0xdec5_0213_1633_f328),
+        (70, 700, 2, None, near, -0.047_915_63, 0x66f7_89bb_2f9c_921e),
+        (1, 700, 2, None, near, -0.048_047_155, 0xaa62_2211_89c5_becb),
+        (
+            1,
+            1024,
+            3,
+            Some(5.0),
+            far,
+            -0.033_669_416,
+            0x4185_b07c_f6dd_00e6,
+        ),
     ];
-    for (n_tokens, n_past, n_threads, softcap, first, hashed) in expected {
-        let found = attention(n_tokens, n_past, n_threads, softcap);
-        assert_eq!(
-            (found[0], hash(&found)),
-            (first, hashed),
-            "{n_tokens} tokens, {n_threads} threads, {softcap:?}"
-        );
+    for (n_tokens, n_past, n_threads, softcap, window, first, hashed) in expected {
+        let case = Case {
+            n_tokens,
+            n_past,
+            n_threads,
+            softcap,
+            window,
+        };
+        let found = attention(case);
+        assert_eq!((found[0], hash(&found)), (first, hashed), "{case:?}");
     }
 }
