@@ -12,13 +12,14 @@ mod card;
 mod sentence_piece;
 mod tokenizer;
 mod weights;
+mod word_piece;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use gristmill_gguf::{Metadata, Model, OutputFile, StagedFile, WriteOptions};
 use gristmill_kernels::Pool;
-use gristmill_model::{Hyperparameters, ReverseSource, check_tensors};
+use gristmill_model::{Hyperparameters, Pooling, ReverseSource, check_tensors};
 use gristmill_quant::{F32, TensorType};
 use serde_json::{Value, json};
 
@@ -113,8 +114,11 @@ fn export_model(
     for (name, bytes) in files {
         folder.write(&name, &bytes)?;
     }
-    let generation = generation_config(metadata, &config);
-    folder.write_json("generation_config.json", &generation)?;
+    if hparams.causal {
+        let generation = generation_config(metadata, &config);
+        folder.write_json("generation_config.json", &generation)?;
+    }
+    write_pooling(&mut folder, &hparams)?;
     folder.write("README.md", card::card(metadata).as_bytes())?;
     folder.write_json("config.json", &config.into())?;
     let (n_tensors, bytes) = (shards.n_tensors(), shards.bytes());
@@ -137,6 +141,36 @@ fn export_model(
         bytes,
         lost,
     })
+}
+
+/// The modules of a sentence transformer, where the model says how it pools.
+fn write_pooling(folder: &mut Folder<'_>, hparams: &Hyperparameters) -> Result<(), ConvertError> {
+    let way = match hparams.pooling {
+        Some(Pooling::Mean) => "mean_tokens",
+        Some(Pooling::Cls) => "cls_token",
+        Some(Pooling::Last) => "lasttoken",
+        Some(Pooling::None | Pooling::Rank) | None => return Ok(()),
+    };
+    let module = |index: u32, path: &str, kind: &str| {
+        let kind = format!("sentence_transformers.models.{kind}");
+        json!({ "idx": index, "name": index.to_string(), "path": path, "type": kind })
+    };
+    let modules = [
+        module(0, "", "Transformer"),
+        module(1, "1_Pooling", "Pooling"),
+    ];
+    let mut settings = json!({ "word_embedding_dimension": hparams.n_embd });
+    for known in [
+        "cls_token",
+        "mean_tokens",
+        "max_tokens",
+        "mean_sqrt_len_tokens",
+        "lasttoken",
+    ] {
+        settings[format!("pooling_mode_{known}")] = (known == way).into();
+    }
+    folder.write_json("modules.json", &json!(modules))?;
+    folder.write_json("1_Pooling/config.json", &settings)
 }
 
 /// The values of a tensor that is no matrix.

@@ -54,6 +54,7 @@ pub(super) fn files(
     let json = match vocabulary.model {
         "gpt2" => vocabulary.byte_level()?,
         "llama" => vocabulary.sentence_piece()?,
+        "bert" => vocabulary.word_piece(),
         other => {
             return Err(ConvertError::NotExportable {
                 what: format!("a tokenizer of the kind {other:?}"),
@@ -104,7 +105,7 @@ fn templates(metadata: &Metadata) -> Files {
 }
 
 /// The vocabulary of a file.
-struct Vocabulary<'a> {
+pub(super) struct Vocabulary<'a> {
     metadata: &'a Metadata,
     hparams: &'a Hyperparameters,
     model: &'a str,
@@ -157,7 +158,7 @@ impl<'a> Vocabulary<'a> {
         self.metadata.iter().position(|(known, _)| known == key)
     }
 
-    fn flag(&self, key: &str) -> Option<bool> {
+    pub(super) fn flag(&self, key: &str) -> Option<bool> {
         match self.get(key)? {
             Entry::Bool(value) => Some(*value),
             _ => None,
@@ -165,7 +166,7 @@ impl<'a> Vocabulary<'a> {
     }
 
     /// The id of a role, where it is one of the vocabulary.
-    fn id(&self, key: &str) -> Option<u64> {
+    pub(super) fn id(&self, key: &str) -> Option<u64> {
         let id = u64::try_from(self.get(key)?.as_integer()?).ok()?;
         ((id as usize) < self.tokens.len()).then_some(id)
     }
@@ -175,9 +176,14 @@ impl<'a> Vocabulary<'a> {
     }
 
     /// The text of a token; all were found to be UTF-8.
-    fn text(&self, id: usize) -> &'a str {
+    pub(super) fn text(&self, id: usize) -> &'a str {
         let text = self.tokens.get(id).map_or(&[][..], |token| token.text);
         std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// What each token is, in the order of the ids.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = TokenType> {
+        self.tokens.iter().map(|token| token.kind)
     }
 
     /// A token that only fills the vocabulary up to the rows of the embeddings: conversion makes it again.
@@ -208,7 +214,7 @@ impl<'a> Vocabulary<'a> {
         })
     }
 
-    fn added_tokens(&self) -> Vec<Value> {
+    pub(super) fn added_tokens(&self) -> Vec<Value> {
         let entry = |(id, is_special)| {
             let mut entry = self.added_json(id, is_special);
             entry["id"] = id.into();
@@ -409,6 +415,9 @@ impl<'a> Vocabulary<'a> {
         }
         for (role, id) in self.named_roles() {
             config.insert(format!("{role}_token"), self.text(id).into());
+        }
+        if self.model == "bert" {
+            self.word_piece_config(&mut config);
         }
         let decoder = self.added().filter(|(id, _)| self.is_listed(*id));
         let decoder =

@@ -29,6 +29,7 @@ use crate::ConvertError;
 use files::Files;
 
 pub(crate) use sentence_piece::SCORE_ADDED;
+pub(crate) use word_piece::{CONTINUATION, WORD_START};
 
 /// What the caller knows about the model, and the user's wish.
 #[derive(Clone, Debug, Default)]

@@ -16,7 +16,10 @@ const FILE: &str = "tokenizer.json";
 const PRE_NAMES: [&str; 3] = ["bert-bge", "bert-bge-large", "default"];
 
 /// What begins a token that begins a word.
-const WORD_START: &str = "\u{2581}";
+pub(crate) const WORD_START: &str = "\u{2581}";
+
+/// What usually begins a token that continues a word in a checkpoint.
+pub(crate) const CONTINUATION: &str = "##";
 
 pub(super) fn read(
     files: &Files,
@@ -36,7 +39,7 @@ pub(super) fn read(
         .model
         .continuing_subword_prefix
         .as_deref()
-        .unwrap_or("##");
+        .unwrap_or(CONTINUATION);
     if prefix.is_empty() {
         let reason =
             "model.continuing_subword_prefix is empty, so no token tells whether it begins a word";
@@ -190,7 +193,7 @@ pub(super) fn of_vocab_txt(vocab: &str, config: &mut Map<String, Value>) -> Opti
         "model": {
             "type": "WordPiece",
             "unk_token": text("unk"),
-            "continuing_subword_prefix": "##",
+            "continuing_subword_prefix": CONTINUATION,
             "vocab": ids,
         },
     });

@@ -6,7 +6,7 @@
 use super::{Config, Rule, fact};
 use crate::arch::{AttentionScale, Class};
 use crate::tensors::{Slot, SpecSource, tensor_specs};
-use crate::{Hyperparameters, ModelError};
+use crate::{Hyperparameters, ModelError, Pooling};
 use gristmill_gguf::{Metadata, Value as Entry};
 use serde_json::{Map, Value, json};
 
@@ -79,8 +79,9 @@ impl ReverseSource<'_> {
         let architecture = hparams.architecture;
         let mut values = Map::new();
         values.insert("architectures".into(), json!([class.name]));
-        let has_other_parts =
-            (architecture.text_part).is_some_and(|part| !part.other_prefixes.is_empty());
+        // A decoder beside other parts has a configuration of its own; what stands beside an encoder are heads for it.
+        let has_other_parts = hparams.causal
+            && (architecture.text_part).is_some_and(|part| !part.other_prefixes.is_empty());
         values.insert(
             "model_type".into(),
             model_type(class.name, has_other_parts).into(),
@@ -113,10 +114,29 @@ impl ReverseSource<'_> {
                 values.insert(fact.key.into(), expected);
             }
         }
+        let labels = format!("{}.classifier.output_labels", architecture.name);
+        if let Ok(Some(labels)) = self.metadata.strings(&labels) {
+            let label = |(id, label)| (format!("{id}"), String::from_utf8_lossy(label).into());
+            let labels: Map<String, Value> = (0..).zip(labels.iter()).map(label).collect();
+            values.insert("id2label".into(), labels.into());
+        }
         self.attention(class, &mut values);
         self.rotation(class, &mut values);
         self.windows(class, &mut values);
+        self.causality(&mut values);
         values
+    }
+
+    /// Whether tokens see later ones, unless the class says it already.
+    fn causality(&self, values: &mut Map<String, Value>) {
+        let Some(entry @ Entry::Bool(causal)) = self.entry("attention.causal") else {
+            return;
+        };
+        let key = format!("{}.attention.causal", self.hparams.architecture.name);
+        let is_said = |(_, again): (Config, Metadata)| again.get(&key) == Some(entry);
+        if !self.converted(values).is_ok_and(is_said) {
+            values.insert("is_causal".into(), (*causal).into());
+        }
     }
 
     /// Lengths of heads, biases, and what scales the products of queries and keys.
@@ -124,9 +144,6 @@ impl ReverseSource<'_> {
         let hparams = self.hparams;
         if let Some(length) = self.integer("attention.key_length") {
             values.insert("head_dim".into(), length.into());
-        }
-        if let Some(Entry::Bool(causal)) = self.entry("attention.causal") {
-            values.insert("is_causal".into(), (*causal).into());
         }
         for (name, tensor) in [
             ("attention_bias", "blk.0.attn_q.bias"),
@@ -290,16 +307,24 @@ impl ReverseSource<'_> {
         }
     }
 
+    /// What conversion makes of a configuration.
+    fn converted(&self, values: &Map<String, Value>) -> Result<(Config, Metadata), ModelError> {
+        let mut config = Config::from_value(values.clone().into())?;
+        // It stands in files of its own; that of a classifier comes with its class.
+        let pooling = self.hparams.pooling;
+        config.pooling =
+            pooling.filter(|pooling| !matches!(pooling, Pooling::None | Pooling::Rank));
+        let mut metadata = Metadata::new();
+        config.write_metadata(0, &mut metadata)?;
+        Ok((config, metadata))
+    }
+
     /// What converting this configuration would give otherwise.
     fn lost(&self, values: &Map<String, Value>) -> Vec<String> {
-        let config = match Config::from_value(values.clone().into()) {
-            Ok(config) => config,
+        let (config, again) = match self.converted(values) {
+            Ok(converted) => converted,
             Err(error) => return vec![error.to_string()],
         };
-        let mut again = Metadata::new();
-        if let Err(error) = config.write_metadata(0, &mut again) {
-            return vec![error.to_string()];
-        }
         let prefix = format!("{}.", self.hparams.architecture.name);
         let mut lost = Vec::new();
         for (key, value) in self
