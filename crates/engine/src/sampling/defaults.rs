@@ -3,7 +3,10 @@
 
 use gristmill_gguf::{Metadata, Value};
 
-use super::{Parameter, ParameterValues, SamplingOptions, asked_sampler, parameters};
+use super::{
+    Parameter, ParameterValues, Place, SAMPLERS, SamplerKind, SamplingOptions, asked_sampler,
+    parameters,
+};
 
 /// Metadata keys of sampling defaults begin with this.
 const PREFIX: &str = "general.sampling.";
@@ -27,10 +30,22 @@ pub struct ModelSampling {
 }
 
 impl SamplingWishes {
-    /// These where they are, `others` where they are not.
+    /// These where they are, `others` where they are not. Samplers that are named here stand in place of one that `others` would
+    /// run in place of all.
     pub fn or(self, others: &SamplingWishes) -> Self {
+        let mut values = others.values.clone();
+        let is_asked = |kind: &&&SamplerKind| {
+            let mut parameters = kind.parameters.iter();
+            parameters.any(|parameter| self.values.get(parameter).is_some())
+        };
+        if self.samplers.is_some() {
+            let alone = SAMPLERS.iter().filter(|kind| kind.place == Place::Alone);
+            let dropped = alone.filter(|kind| !is_asked(kind));
+            let dropped = dropped.flat_map(|kind| kind.parameters);
+            dropped.for_each(|parameter| values.remove(parameter));
+        }
         SamplingWishes {
-            values: self.values.or(&others.values),
+            values: self.values.or(&values),
             samplers: self.samplers.or_else(|| others.samplers.clone()),
         }
     }
@@ -132,7 +147,7 @@ fn shown(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{temperature, top_k, top_p};
+    use super::super::{mirostat, temperature, top_k, top_p};
     use super::*;
 
     fn entry(name: &str, value: impl Into<Value>) -> Metadata {
@@ -214,6 +229,26 @@ mod tests {
             };
             assert!(warning.contains(&format!("`{PREFIX}{name}`")), "{warning}");
         }
+    }
+
+    /// A sampler that runs in place of all others does so where nobody named the others, or where it was asked for too.
+    #[test]
+    fn named_samplers_go_before_one_that_runs_alone() {
+        let mirostat = one(&mirostat::VERSION, 2.0);
+        let model = mirostat.clone().or(&one(&mirostat::ENTROPY, 3.0));
+        let named = SamplingWishes {
+            samplers: Some(vec!["top_k".to_owned()]),
+            ..SamplingWishes::default()
+        };
+        assert_eq!(named.clone().or(&model).words(), "samplers top_k");
+        let both = named.or(&mirostat).or(&mirostat);
+        assert_eq!(both.values.get(&mirostat::VERSION), None);
+        assert_eq!(SamplingWishes::default().or(&model), model);
+        let asked = SamplingWishes {
+            samplers: Some(vec!["top_k".to_owned()]),
+            ..mirostat
+        };
+        assert_eq!(asked.or(&model).values, model.values);
     }
 
     #[test]

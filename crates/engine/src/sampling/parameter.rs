@@ -155,6 +155,11 @@ impl ParameterValues {
         self.0.insert(parameter.flag, accepted);
     }
 
+    /// Takes a parameter's number away.
+    pub(super) fn remove(&mut self, parameter: &Parameter) {
+        self.0.remove(parameter.flag);
+    }
+
     /// These where they are, `others` where they are not.
     pub fn or(mut self, others: &ParameterValues) -> Self {
         for (flag, number) in &others.0 {
