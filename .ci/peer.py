@@ -39,8 +39,8 @@ def reference(args):
 # A synthetic model.
 
 
-def synthetic(args):
-    """A llama with random weights and the vocabulary of another file, and an importance matrix in both forms."""
+def synthetic_header(args):
+    """The header of a llama with the vocabulary of another file, written; the writer, and the shapes of the tensors."""
     embedding, hidden, keys = 2048, 5632, 512
     sizes = {
         "llama.block_count": args.layers,
@@ -82,6 +82,12 @@ def synthetic(args):
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
+    return writer, shapes
+
+
+def synthetic(args):
+    """A llama with random weights and the vocabulary of another file, and an importance matrix in both forms."""
+    writer, shapes = synthetic_header(args)
     random = np.random.default_rng(7)
     for shape in shapes.values():
         if len(shape) == 1:

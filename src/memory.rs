@@ -1,20 +1,104 @@
-//! The machine's free memory, so that a context that cannot fit is refused with the numbers in place of a killed process.
+//! The machine's memory: what is available is compared with what a model takes before it is loaded, so that what cannot fit is
+//! refused with the numbers and what would fit, in place of a killed process.
+
+mod available;
+pub mod words;
+
+use std::path::Path;
 
 use gristmill_engine::{LoadOptions, Model};
+use gristmill_gguf as gguf;
+use gristmill_measure::estimate::{Demand, Estimate, Estimator};
 
+use crate::display::size;
 use crate::failure::Hint;
+
+pub use available::available_bytes;
+
+/// The shortest context that nobody asked for; before it gets shorter, weights are left to be read again.
+const CONTEXT_KEPT: usize = 4096;
+
+/// Compares what a model would take with what is available, before anything of it is loaded: what cannot fit is refused, a
+/// context that nobody asked for made to fit, and a warning given where the weights do not fit beside it. `demand` is what has
+/// to stay in memory.
+pub fn before_loading(
+    file: &gguf::Model,
+    options: &mut LoadOptions,
+    demand: Demand,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    // What is wrong with the file is said where it is loaded.
+    let (Some(memory), Ok(estimator)) = (available_bytes()?, Estimator::new(file, &options.rope))
+    else {
+        return Ok(());
+    };
+    let Ok(mut estimate) = estimator.estimate(options) else {
+        return Ok(());
+    };
+    let longest = |demand| estimator.longest_context(options, demand, memory);
+    if options.n_ctx.is_none() && estimate.total() > memory {
+        let own = estimate.context.n_ctx;
+        let roomy = longest(Demand::All).filter(|&n_ctx| n_ctx >= own.min(CONTEXT_KEPT));
+        let tight = || {
+            let n_ctx = longest(demand)?;
+            Some(n_ctx.min(own.min(CONTEXT_KEPT)))
+        };
+        if let Some(n_ctx) = roomy.or_else(tight) {
+            options.n_ctx = Some(n_ctx.min(own));
+            estimate = estimator.estimate(options)?;
+        }
+    }
+    let remedies = |demand| words::remedies(&estimator.remedies(options, demand, memory));
+    if estimate.of(demand) > memory {
+        return Err(
+            anyhow::anyhow!("{}", too_much(file.path(), &estimate, demand, memory))
+                .context(Hint::new(remedies(demand))),
+        );
+    }
+    if estimate.total() > memory && !quiet {
+        say!(
+            "warning: {} of weights do not fit into memory beside {} of the program's own: {} are available, so parts of the file are read again for each token",
+            size(estimate.weights),
+            size(estimate.anonymous()),
+            size(memory)
+        );
+        say!("hint: {}", remedies(Demand::All));
+    }
+    Ok(())
+}
+
+/// What is needed, part by part, and what there is.
+fn too_much(path: &Path, estimate: &Estimate, demand: Demand, memory: u64) -> String {
+    let context = &estimate.context;
+    let weights = match demand {
+        Demand::All => format!("weights {}, ", size(estimate.weights)),
+        Demand::Anonymous => String::new(),
+    };
+    format!(
+        "{}: a context of {} tokens needs {} of memory ({weights}KV cache {}, compute {}, program {}), and {} are available",
+        path.display(),
+        context.n_ctx,
+        size(estimate.of(demand)),
+        size(context.cache()),
+        size(context.compute()),
+        size(estimate.program),
+        size(memory)
+    )
+}
 
 /// Refuses a context whose KV cache exceeds the memory that is available; one that nobody asked for is made to fit.
 pub fn fit_context(model: &Model, options: &mut LoadOptions) -> anyhow::Result<()> {
-    let needed = model.cache_bytes(options)?;
-    let Some(available) = available_bytes().filter(|&available| needed > available) else {
+    let network = model.network();
+    let n_ctx = network.context_length(options)?;
+    let needed = network.cache_layout(options, n_ctx)?.n_bytes();
+    let Some(available) = available_bytes()?.filter(|&available| needed > available) else {
         return Ok(());
     };
-    let n_fit = model.longest_context(options, available);
-    let Some(n_ctx) = options.n_ctx else {
+    let n_fit = network.longest_context(options, available);
+    if options.n_ctx.is_none() {
         options.n_ctx = Some(n_fit);
         return Ok(());
-    };
+    }
     Err(anyhow::anyhow!(
         "a context of {n_ctx} tokens needs {needed} bytes for its KV cache, and {available} bytes of memory are available"
     )
@@ -31,6 +115,8 @@ pub struct Usage {
     pub anonymous: u64,
     /// What is kept from being swapped out.
     pub locked: u64,
+    /// The most that was in memory at a time, files and its own.
+    pub peak: u64,
 }
 
 /// What the process holds now, where the system tells.
@@ -41,45 +127,12 @@ pub fn usage() -> Option<Usage> {
         files: bytes("RssFile:")?,
         anonymous: bytes("RssAnon:")?,
         locked: bytes("VmLck:")?,
+        peak: bytes("VmHWM:")?,
     })
-}
-
-/// Bytes that can be had without pushing others out, where the system tells.
-fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let machine = available_of(&text)?;
-    let limit = |name: &str| -> Option<u64> {
-        let path = format!("/sys/fs/cgroup/memory.{name}");
-        std::fs::read_to_string(path).ok()?.trim().parse().ok()
-    };
-    // A container may have less than its machine. Its page cache counts as used but can be had back, so only the
-    // limit itself is compared.
-    Some(limit("max").map_or(machine, |max| machine.min(max)))
-}
-
-/// The line `MemAvailable: N kB` of `/proc/meminfo`.
-fn available_of(meminfo: &str) -> Option<u64> {
-    kibibytes_of(meminfo, "MemAvailable:")?.checked_mul(1024)
 }
 
 /// The number of a line `NAME N kB`.
 fn kibibytes_of(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_is_read() {
-        let text = "MemTotal:       24689764 kB\nMemFree: 1 kB\nMemAvailable:    2048 kB\n";
-        assert_eq!(available_of(text), Some(2 << 20));
-        assert_eq!(
-            available_of("MemAvailable: 18446744073709551615 kB\n"),
-            None
-        );
-        assert_eq!(available_of("MemTotal: 1 kB\n"), None);
-    }
 }

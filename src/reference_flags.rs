@@ -115,6 +115,7 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
     ("-ngld", "spec-draft-ngl"),
     ("-nkvo", "no-kv-offload"),
     ("-no-cnv", "no-conversation"),
+    ("-np", "parallel"),
     ("-ot", "override-tensor"),
     ("-rea", "reasoning"),
     ("-sm", "split-mode"),
@@ -300,12 +301,12 @@ mod tests {
             refusal(program.find_subcommand(command).unwrap_or(&program), &flags)
         };
         assert_eq!(
-            says("run", &["-np"]),
-            "'-np' is a flag of the reference that is not supported here yet; leave it out"
+            says("run", &["-kvu"]),
+            "'-kvu' is a flag of the reference that is not supported here yet; leave it out"
         );
         assert_eq!(
-            says("run", &["-np", "-dr", "-kvu"]),
-            "'-np', '-kvu' are flags of the reference that are not supported here yet; leave them out"
+            says("run", &["-tgs", "-dr", "-kvu"]),
+            "'-tgs', '-kvu' are flags of the reference that are not supported here yet; leave them out"
         );
         assert!(says("run", &["-dr"]).contains("asks for a download that is not supported"));
         assert_eq!(

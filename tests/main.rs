@@ -27,6 +27,8 @@ mod edit_advice;
 mod effects;
 #[path = "main/embed.rs"]
 mod embed;
+#[path = "main/estimate.rs"]
+mod estimate;
 #[path = "main/export.rs"]
 mod export;
 #[path = "main/feature.rs"]

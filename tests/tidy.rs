@@ -45,7 +45,7 @@ const ALLOWED_EDGES: &[(&str, &[&str])] = &[
     ("kernels", &["quant"]),
     (
         "measure",
-        &["engine", "gguf", "model", "quant", "tokenizer"],
+        &["convert", "engine", "gguf", "model", "quant", "tokenizer"],
     ),
     ("model", &["compute", "gguf", "quant"]),
     ("pipeline", &["convert", "engine", "gguf"]),

@@ -9,6 +9,7 @@ mod diff;
 mod edit;
 mod embed;
 mod endian;
+mod estimate;
 mod export;
 mod hash;
 mod inspect;
@@ -40,6 +41,7 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<edit::Edit>(),
     Command::of::<embed::Embed>(),
     Command::of::<endian::Endian>(),
+    Command::of::<estimate::Estimate>(),
     Command::of::<export::Export>(),
     Command::of::<hash::Hash>(),
     Command::of::<inspect::Inspect>(),
@@ -80,6 +82,9 @@ pub trait Run: clap::Args {
     /// The exit code of wrong usage under a reference's name.
     const REFERENCE_USAGE_CODE: u8 = 1;
 
+    /// Whether there is nothing to do without the model that it can name.
+    const NEEDS_MODEL: bool = true;
+
     /// More for the end of `--help`, such as a list made from a registry.
     fn more_help() -> String {
         String::new()
@@ -98,6 +103,7 @@ pub struct Command {
     pub reference_names: &'static [&'static str],
     pub reference_help_code: u8,
     pub reference_usage_code: u8,
+    needs_model: bool,
     more_help: fn() -> String,
     augment: fn(clap::Command) -> clap::Command,
     pub run: fn(&ArgMatches, &Invocation) -> anyhow::Result<()>,
@@ -112,6 +118,7 @@ impl Command {
             reference_names: R::REFERENCE_NAMES,
             reference_help_code: R::REFERENCE_HELP_CODE,
             reference_usage_code: R::REFERENCE_USAGE_CODE,
+            needs_model: R::NEEDS_MODEL,
             more_help: R::more_help,
             augment: R::augment_args,
             run: |matches, invocation| R::from_arg_matches(matches)?.run(invocation),
@@ -140,7 +147,10 @@ impl Command {
             // As for the reference, the last one counts: scripts add flags to a line of defaults.
             .args_override_self(true)
             .mut_args(with_several_letters)
-            .mut_args(crate::model_path::required)
+            .mut_args(|argument| match self.needs_model {
+                true => crate::model_path::required(argument),
+                false => argument,
+            })
             .next_line_help(help_columns() < HELP_COLUMNS_MIN)
             .after_help(format!(
                 "Examples:\n{}{}",

@@ -10,7 +10,7 @@ pub(super) mod input;
 mod output;
 pub(super) mod placing;
 mod prompt_cache;
-mod rope;
+pub(super) mod rope;
 mod sampling;
 mod show;
 mod speculative;
@@ -115,7 +115,7 @@ impl Command for Run {
         self.model.fetch()?;
         let draft = self.speculative.draft_path(&self.model)?;
         let path = self.model.path();
-        let model = load(path, &options, &self.placing, quiet)?;
+        let model = load(path, &mut options, &self.placing, quiet)?;
         let adapters = self.adapters.load(&model)?;
         let mut answer = self.answer(&model)?;
         let held_to = held_to.map(|asked| asked.compiled(model.tokenizer()));
@@ -130,7 +130,7 @@ impl Command for Run {
         self.speculative
             .apply(&mut session, draft, &options, &self.placing, quiet)?;
         let cache = self.prompt_cache.load(&mut session, quiet)?;
-        match (mode, template) {
+        let done = match (mode, template) {
             (Mode::Completion, _) => completion::Completion {
                 session,
                 options: answer,
@@ -155,7 +155,9 @@ impl Command for Run {
             .context(Hint::new(
                 "name one with --chat-template or --chat-template-file, or continue a text with --no-conversation",
             ))),
-        }
+        };
+        output::report_peak(&self.output);
+        done
     }
 }
 
@@ -197,11 +199,13 @@ pub(super) fn of_model(error: EngineError, path: &std::path::Path) -> anyhow::Er
 
 fn load(
     path: &std::path::Path,
-    options: &LoadOptions,
+    options: &mut LoadOptions,
     placing: &placing::PlacingFlags,
     quiet: bool,
 ) -> anyhow::Result<Arc<Model>> {
-    let model = placing.load(path, options)?;
+    let file = gristmill_gguf::Model::open(path)?;
+    memory::before_loading(&file, options, placing.demand(), quiet)?;
+    let model = placing.load_file(file, path, options)?;
     if !quiet {
         let warnings = model.tokenizer().warnings().iter();
         warnings.for_each(|warning| say!("warning: {warning}"));
@@ -234,9 +238,8 @@ impl Run {
         &self,
         model: &Arc<Model>,
         adapters: &Adapters,
-        mut options: LoadOptions,
+        options: LoadOptions,
     ) -> anyhow::Result<Session> {
-        memory::fit_context(model, &mut options)?;
         let session = Session::new(Arc::clone(model), &options);
         let mut session = session.map_err(|error| of_model(error, self.model.path()))?;
         session.set_adapters(adapters)?;

@@ -26,7 +26,7 @@ fn flags_of_several_letters_are_never_taken_apart() {
             "-ptc",
             "the line behind an answer tells its tokens",
         ),
-        ("-np 1", "-np", unsupported),
+        ("-np 1", "-np", "it is a flag of `estimate`"),
         ("-cram 0", "-cram", "holds its one conversation whole"),
         ("-kvu", "-kvu", unsupported),
         ("--rpc h:1", "--rpc", "a model runs on one machine"),

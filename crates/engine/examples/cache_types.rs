@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "| {} | {} | {} | {:.6} | {largest:.4} | {:.2}% |",
             types.k,
             types.v,
-            types.bytes_per_position(&model.layer_shapes()),
+            types.bytes_per_position(&model.network().layer_shapes()),
             total / ids.len() as f64,
             100.0 * same as f64 / ids.len() as f64,
         );

@@ -7,7 +7,8 @@ use gristmill_gguf as gguf;
 use gristmill_model::{AdapterPair, check_adapter};
 
 use crate::error::EngineError;
-use crate::model::{Model, usable};
+use crate::model::Model;
+use crate::network::usable;
 use crate::saved::fingerprint;
 
 /// A loaded low-rank adapter (LoRA). Its matrices stay in the mapped file.

@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use gristmill_compute::{BatchShape, Executor, GraphBuilder, Inputs, Plan};
+use gristmill_compute::{BatchShape, Executor, Inputs, Plan};
 
 use crate::adapter::Adapters;
 use crate::cache::{CacheTypes, PagedCache, Past, SequenceId};
 use crate::error::EngineError;
 use crate::model::{LoadOptions, Model};
+use crate::network::Room;
 use crate::sequences::{AdapterSet, SequenceAdapters, is_same};
 
 /// Plans kept; a chat needs one for decoding and a few for the ends of prompts.
 const PLANS_KEPT: usize = 8;
-
-/// Short texts that there is room for at once where vectors are made; each takes a page.
-const TEXTS_MIN: usize = 32;
 
 /// One token of a batch. Its position is the next of its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,33 +101,17 @@ impl Context {
         options: &LoadOptions,
         output: Output,
     ) -> Result<Self, EngineError> {
-        let n_ctx = model.context_length(options)?;
-        let backend = model.backend();
-        let options = &LoadOptions {
-            // Texts of one batch lie side by side.
-            keeps_all: options.keeps_all || matches!(output, Output::Hidden { .. }),
-            ..*options
-        };
-        let mut layout = model.cache_layout(options, n_ctx)?;
-        let n_ubatch = match output {
-            Output::Logits => options.n_ubatch.clamp(1, n_ctx),
-            Output::Hidden { causal: true, .. } => options.n_ubatch.max(1),
-            // A text is seen as a whole, so it is computed as a whole.
-            Output::Hidden { .. } => usize::MAX,
-        };
-        if matches!(output, Output::Hidden { .. }) {
-            let tables = layout.tables.iter_mut();
-            tables.for_each(|table| table.n_pages = table.n_pages.max(TEXTS_MIN));
-        }
+        let room = Room::new(model.network(), options, output)?;
+        let (n_ctx, layout, backend) = (room.n_ctx, &room.layout, model.backend());
         let n_pages = layout.tables.iter().map(|table| table.n_pages).min();
-        let cache = PagedCache::new(backend.clone(), &layout, model.rotations(n_ctx)?)?;
+        let cache = PagedCache::new(backend.clone(), layout, model.rotations(n_ctx)?)?;
         Ok(Context {
             executor: Executor::new(vec![backend]),
             cache,
             plans: Vec::new(),
             adapters: SequenceAdapters::default(),
             n_ctx,
-            n_ubatch,
+            n_ubatch: room.n_ubatch,
             n_pages: n_pages.unwrap_or(0),
             inputs: InputBuffers::default(),
             rows: Vec::new(),
@@ -295,7 +277,9 @@ impl Context {
         let hparams = self.model.hyperparameters();
         match self.output {
             Output::Logits => hparams.n_vocab,
-            Output::Hidden { scores: true, .. } if self.model.has_labels() => hparams.n_labels,
+            Output::Hidden { scores: true, .. } if self.model.network().has_labels() => {
+                hparams.n_labels
+            }
             Output::Hidden { .. } => hparams.n_embd,
         }
     }
@@ -370,7 +354,7 @@ impl Context {
                     n_past,
                     n_new,
                     n_ctx: self.n_ctx,
-                    n_ctx_max: self.model.context_length_max(),
+                    n_ctx_max: self.model.network().context_length_max(),
                 }),
             };
             if let Err(error) = appended {
@@ -437,15 +421,13 @@ impl Context {
         if let Some(index) = self.plans.iter().position(is_known) {
             self.plans[index..].rotate_left(1);
         } else {
-            let mut graph = GraphBuilder::new(shape);
-            if let Some(set) = &set {
-                graph.change(set.changes.clone());
-            }
-            let rows =
-                self.model
-                    .build(self.cache.layers(), self.n_ctx, self.output, &mut graph)?;
-            let graph = graph.finish(&[rows])?;
-            let plan = Plan::new(&graph, self.executor.devices())?;
+            let plan = self.model.network().plan(
+                self.cache.layers(),
+                (self.n_ctx, self.output),
+                shape,
+                set.as_ref().map(|set| &set.changes),
+                self.executor.devices(),
+            )?;
             if self.plans.len() == PLANS_KEPT {
                 self.plans.remove(0);
             }

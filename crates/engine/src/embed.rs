@@ -46,7 +46,7 @@ impl Embedder {
         let hparams = model.hyperparameters();
         let pooling = options.pooling.or(hparams.pooling).unwrap_or(Pooling::None);
         let causal = options.causal.unwrap_or(hparams.causal);
-        if pooling == Pooling::Rank && !model.has_classifier() {
+        if pooling == Pooling::Rank && !model.network().has_classifier() {
             return Err(EngineError::NoClassifier);
         }
         let scores = pooling == Pooling::Rank;
@@ -166,7 +166,7 @@ impl Embedder {
             return Err(EngineError::NothingToEmbed);
         }
         if n_tokens > n_ctx {
-            let n_ctx_max = self.model().context_length_max();
+            let n_ctx_max = self.model().network().context_length_max();
             return Err(EngineError::TooLongToEmbed {
                 n_tokens,
                 n_ctx,

@@ -18,6 +18,7 @@ mod embed;
 mod error;
 mod generate;
 mod model;
+mod network;
 pub mod npy;
 mod prompt;
 pub mod reply;
@@ -46,6 +47,7 @@ pub use generate::{
 };
 pub use gristmill_model::Pooling;
 pub use model::{Arithmetic, CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};
+pub use network::{ContextBytes, Network};
 pub use prompt::{ChatPrompt, chat_prompt, raw_prompt};
 pub use report::LoadReport;
 pub use saved::SavedSessionError;

@@ -2,22 +2,16 @@
 
 use std::sync::Arc;
 
-use gristmill_compute::{
-    Backend, BufferId, CpuBackend, GraphBuilder, KvLayer, LlamaCppBackend, Tensor, Value,
-};
+use gristmill_compute::{Backend, BufferId, CpuBackend, LlamaCppBackend, Tensor};
 use gristmill_gguf as gguf;
-use gristmill_model::{
-    Hyperparameters, ModelError, RopeOverrides, Slot, TensorSpec, Weights, build_hidden,
-    build_scores,
-};
+use gristmill_model::{Hyperparameters, ModelError, RopeOverrides, Slot, TensorSpec};
 use gristmill_quant::TensorType;
 use gristmill_tokenizer::Tokenizer;
 
-use crate::adapter::view_tensor;
-use crate::cache::{CacheLayout, CacheRoom, CacheTypes, LayerShape, PAGE_LEN, Rotation};
+use crate::cache::{CacheTypes, PAGE_LEN, Rotation};
 use crate::chat::ChatTemplate;
-use crate::context::Output;
 use crate::error::EngineError;
+use crate::network::{self, Network};
 
 /// Without a wish for a context length, the cache takes at most this many bytes.
 pub const DEFAULT_CACHE_BYTES_MAX: u64 = 4 << 30;
@@ -81,8 +75,7 @@ impl Default for LoadOptions {
 /// A loaded model. Its weights stay in the mapped file.
 pub struct Model {
     file: gguf::Model,
-    hparams: Hyperparameters,
-    weights: Weights,
+    network: Network,
     tokenizer: Arc<Tokenizer>,
     backend: Arc<dyn Backend>,
     regions: Vec<BufferId>,
@@ -147,35 +140,16 @@ impl Model {
         isa: &'static str,
     ) -> Result<Self, EngineError> {
         file.require_weights()?;
-        let mut hparams = Hyperparameters::from_metadata(file.metadata())?;
-        hparams.override_rope(rope);
-        let tensors = file.tensors().iter();
-        gristmill_model::check_tensors(
-            &hparams,
-            tensors.map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice())),
-        )?;
-        let tokenizer = Arc::new(Tokenizer::from_metadata(file.metadata())?);
         let mut regions = Vec::new();
         for shard in 0..file.shards().len() {
             if let Some(region) = file.region(shard) {
                 regions.push(backend.import(region)?);
             }
         }
-        let mut failure = None;
-        let weights = Weights::bind(&hparams, |spec| {
-            bind(&file, &regions, spec).unwrap_or_else(|error| {
-                failure.get_or_insert(error);
-                None
-            })
-        });
-        if let Some(error) = failure {
-            return Err(error);
-        }
         Ok(Model {
-            weights: weights?,
+            network: Network::bound(&file, rope, &regions)?,
+            tokenizer: Arc::new(Tokenizer::from_metadata(file.metadata())?),
             file,
-            hparams,
-            tokenizer,
             backend,
             regions,
             n_threads,
@@ -185,6 +159,11 @@ impl Model {
         })
     }
 
+    /// Its layers.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
     /// The file.
     pub fn file(&self) -> &gguf::Model {
         &self.file
@@ -192,7 +171,7 @@ impl Model {
 
     /// The model's facts.
     pub fn hyperparameters(&self) -> &Hyperparameters {
-        &self.hparams
+        &self.network.hparams
     }
 
     /// The vocabulary.
@@ -202,7 +181,7 @@ impl Model {
 
     /// Number of tokens, and of logits in a row.
     pub fn n_vocab(&self) -> usize {
-        self.hparams.n_vocab
+        self.network.hparams.n_vocab
     }
 
     /// Threads in use.
@@ -282,79 +261,14 @@ impl Model {
             .transpose()
     }
 
-    /// The context length that these options give.
-    ///
-    /// Errors: those of [`CacheTypes::check`]; zero positions, or more than can be numbered or than the model has embeddings of.
-    pub fn context_length(&self, options: &LoadOptions) -> Result<usize, EngineError> {
-        options.cache.check(&self.layer_shapes())?;
-        let n_ctx = match options.n_ctx {
-            Some(n_ctx) => n_ctx,
-            None => self.longest_context(options, DEFAULT_CACHE_BYTES_MAX),
-        };
-        let max = self.context_length_max();
-        if n_ctx == 0 || n_ctx > max {
-            return Err(EngineError::ContextLength { n_ctx, max });
-        }
-        Ok(n_ctx)
-    }
-
-    /// The most positions that a context can have.
-    pub fn context_length_max(&self) -> usize {
-        let max = self.hparams.max_positions().unwrap_or(CONTEXT_MAX);
-        max.min(CONTEXT_MAX)
-    }
-
-    /// The longest context, up to the model's own, whose cache takes at most so many bytes with these options; one page at least.
-    pub fn longest_context(&self, options: &LoadOptions, n_bytes_max: u64) -> usize {
-        let fits = |n_pages: usize| {
-            let layout = self.cache_layout(options, n_pages.saturating_mul(PAGE_LEN));
-            layout.is_ok_and(|layout| layout.n_bytes() <= n_bytes_max)
-        };
-        let longest = self.hparams.n_context_train.min(self.context_length_max());
-        // Longer contexts take more: halved until what fits and what does not are neighbours.
-        let (mut low, mut high) = (1, longest.div_ceil(PAGE_LEN) + 1);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            match fits(middle) {
-                true => low = middle,
-                false => high = middle,
-            }
-        }
-        longest.min(low * PAGE_LEN)
-    }
-
-    /// The cache of a context of `n_ctx` positions.
-    ///
-    /// Errors: those of [`CacheTypes::check`].
-    pub fn cache_layout(
-        &self,
-        options: &LoadOptions,
-        n_ctx: usize,
-    ) -> Result<CacheLayout, EngineError> {
-        let room = CacheRoom {
-            n_ctx,
-            n_ubatch: options.n_ubatch.clamp(1, n_ctx.max(1)),
-            n_sequences: options.n_sequences.max(1),
-            keeps_all: options.keeps_all,
-            n_taken_back: options.n_taken_back,
-        };
-        CacheLayout::new(self.layer_shapes(), options.cache, &room)
-    }
-
-    /// Bytes of the cache that [`crate::Context::new`] reserves with these options.
-    ///
-    /// Errors: as [`Model::context_length`].
-    pub fn cache_bytes(&self, options: &LoadOptions) -> Result<u64, EngineError> {
-        let n_ctx = self.context_length(options)?;
-        Ok(self.cache_layout(options, n_ctx)?.n_bytes())
-    }
-
     /// How the keys of each layer turn; none where positions have embeddings, which no turn can change.
     pub(crate) fn rotations(
         &self,
         n_ctx: usize,
     ) -> Result<Option<Vec<Option<Rotation>>>, EngineError> {
-        let Some(ropes) = gristmill_model::ropes(&self.hparams, &self.weights, n_ctx) else {
+        let Some(ropes) =
+            gristmill_model::ropes(&self.network.hparams, &self.network.weights, n_ctx)
+        else {
             return Ok(None);
         };
         let rotation = |rope: gristmill_compute::Rope| {
@@ -385,35 +299,22 @@ impl Model {
         if let Some(&id) = ids.iter().find(|&&id| id as usize >= n_vocab) {
             return Err(EngineError::TokenOutOfRange { id, n_vocab });
         }
-        let n_context_train = self.hparams.n_context_train;
+        let n_context_train = self.network.hparams.n_context_train;
         if ids.len() > n_context_train {
             return Err(EngineError::BeyondTraining {
                 n_tokens: ids.len(),
                 n_context_train,
-                key: format!("{}.context_length", self.hparams.architecture.name),
+                key: format!("{}.context_length", self.network.hparams.architecture.name),
             });
         }
         Ok(())
     }
 
-    /// The shapes of the caches, one per layer.
-    pub fn layer_shapes(&self) -> Vec<LayerShape> {
-        let hparams = &self.hparams;
-        let layers = hparams.layers.iter().enumerate();
-        layers
-            .map(|(index, layer)| LayerShape {
-                key_dim: hparams.key_length,
-                value_dim: hparams.value_length,
-                n_head_kv: layer.n_head_kv,
-                window: hparams.window_of(index),
-            })
-            .collect()
-    }
-
     /// The weight that a tensor of the table is: where the output projection is the table of embeddings, that one.
     pub(crate) fn weight(&self, spec: &TensorSpec) -> Result<Tensor, EngineError> {
-        let named = bind(&self.file, &self.regions, spec)?;
+        let named = network::bind(&self.file, &self.regions, spec)?;
         let tied = self
+            .network
             .weights
             .token_embd
             .filter(|_| spec.slot == Slot::Output);
@@ -429,87 +330,26 @@ impl Model {
         self.backend.clone()
     }
 
-    /// Builds the graph for the builder's batch, in a context of so many positions.
-    pub(crate) fn build(
-        &self,
-        caches: &[KvLayer],
-        n_ctx: usize,
-        output: Output,
-        graph: &mut GraphBuilder,
-    ) -> Result<Value, EngineError> {
-        let (hparams, weights) = (&self.hparams, &self.weights);
-        Ok(match output {
-            Output::Logits => gristmill_model::build(hparams, weights, caches, n_ctx, graph)?,
-            Output::Hidden { causal, scores } => {
-                let hparams = Hyperparameters {
-                    causal,
-                    ..hparams.clone()
-                };
-                match scores {
-                    true => build_scores(&hparams, weights, caches, n_ctx, graph)?,
-                    false => build_hidden(&hparams, weights, caches, n_ctx, graph)?,
-                }
-            }
-        })
-    }
-
-    /// Whether it has a classifier, which gives scores.
-    pub fn has_classifier(&self) -> bool {
-        self.weights.cls.is_some() || self.weights.cls_output.is_some()
-    }
-
-    /// Whether the classifier ends in a row per label.
-    pub(crate) fn has_labels(&self) -> bool {
-        self.weights.cls_output.is_some()
-    }
-
     /// Whether the scores of its classifier are shares of 1.
     pub fn scores_are_shares(&self) -> bool {
-        self.hparams.architecture.choices.scores_are_shares
+        self.network.hparams.architecture.choices.scores_are_shares
     }
 
     /// The names of the classifier's results, in order; numbers where the file has none.
     pub fn labels(&self) -> Vec<String> {
         let key = format!(
             "{}.classifier.output_labels",
-            self.hparams.architecture.name
+            self.network.hparams.architecture.name
         );
         let named = self.file.metadata().strings(&key).ok().flatten();
         let named = named.into_iter().flat_map(|labels| labels.iter());
         let named = named.map(|label| String::from_utf8_lossy(label).into_owned());
-        let numbers = (0..self.hparams.n_labels).map(|number| number.to_string());
-        match self.hparams.has_labels {
+        let numbers = (0..self.network.hparams.n_labels).map(|number| number.to_string());
+        match self.network.hparams.has_labels {
             true => named.collect(),
             false => numbers.collect(),
         }
     }
-}
-
-/// The handle of a tensor in its shard's region; nothing if the file lacks it.
-fn bind(
-    file: &gguf::Model,
-    regions: &[BufferId],
-    spec: &TensorSpec,
-) -> Result<Option<Tensor>, EngineError> {
-    let Some(view) = file.tensor(&spec.name) else {
-        return Ok(None);
-    };
-    usable(&spec.name, spec.dims.len(), view.info.ty)?;
-    view_tensor(&view, regions).map(Some)
-}
-
-/// Whether the graph can read a tensor of this type at its place.
-pub(crate) fn usable(name: &str, n_dims: usize, ty: TensorType) -> Result<(), EngineError> {
-    let reason = match n_dims {
-        0 | 1 if ty != gristmill_quant::F32 => "but norms, biases and divisors must be f32",
-        2.. if !ty.can_decode() => "which no product can be computed with",
-        _ => return Ok(()),
-    };
-    Err(EngineError::TensorType {
-        name: name.to_owned(),
-        ty: ty.name(),
-        reason,
-    })
 }
 
 impl Drop for Model {

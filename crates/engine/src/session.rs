@@ -181,7 +181,7 @@ impl Session {
                 n_bytes,
                 n_tokens_min,
                 n_ctx,
-                n_ctx_max: self.context.model().context_length_max(),
+                n_ctx_max: self.context.model().network().context_length_max(),
             });
         }
         Ok(())
@@ -192,7 +192,7 @@ impl Session {
     /// Errors: an empty prompt, one that does not fit the context, invalid sampling options.
     pub fn check(&self, prompt: &[u32], options: &GenerateOptions) -> Result<(), EngineError> {
         let tokenizer = self.context.model().tokenizer();
-        let n_ctx_max = self.context.model().context_length_max();
+        let n_ctx_max = self.context.model().network().context_length_max();
         let room = (self.context.n_ctx(), n_ctx_max);
         check_request(tokenizer, prompt.len(), room, options)
     }
@@ -233,7 +233,7 @@ impl Predictor for Session {
     }
 
     fn n_ctx_max(&self) -> usize {
-        self.context.model().context_length_max()
+        self.context.model().network().context_length_max()
     }
 
     fn predict(

@@ -137,7 +137,7 @@ fn every_type_of_cache_gives_the_same_bits_in_any_batches() {
                 k: ty,
                 ..CacheTypes::F16
             };
-            let heads = model.layer_shapes()[0].key_dim;
+            let heads = model.network().layer_shapes()[0].key_dim;
             if !heads.is_multiple_of(ty.block_len()) {
                 let error = Context::new(model.clone(), &options(cache, 64, 64)).err();
                 let error = error.expect("heads that do not fill blocks are refused");

@@ -59,7 +59,24 @@ impl File {
     pub fn open(path: &Path) -> Result<File> {
         // Held until the header is parsed: nobody changes it meanwhile.
         let (region, held) = map(path)?;
-        File::of_region(region, Some(held.id), path, true, &mut Faults::Refuse)
+        File::of_region(
+            region,
+            Some(held.id),
+            path,
+            Data::Turned,
+            &mut Faults::Refuse,
+        )
+    }
+
+    /// Opens and validates the header of a file whose data may be missing in part or as a whole: the first bytes of one that
+    /// is elsewhere. [`File::size`] is what the file would have at least, and [`File::data`] of what is missing is empty.
+    ///
+    /// # Errors
+    /// Those of [`File::open`] that are about the header; [`Error::Truncated`] where not all of it is there.
+    pub fn open_header(path: &Path) -> Result<File> {
+        let (region, held) = map(path)?;
+        let id = Some(held.id);
+        File::of_region(region, id, path, Data::Absent, &mut Faults::Refuse)
     }
 
     /// Opens and validates a file of whichever byte order in the time that its metadata takes: the data of a
@@ -75,7 +92,8 @@ impl File {
     /// that what the mapping shows is what was parsed.
     pub(crate) fn open_held(path: &Path) -> Result<(File, edit::Settled)> {
         let (region, held) = map(path)?;
-        let file = File::of_region(region, Some(held.id), path, false, &mut Faults::Refuse)?;
+        let id = Some(held.id);
+        let file = File::of_region(region, id, path, Data::Stored, &mut Faults::Refuse)?;
         Ok((file, held.lock))
     }
 
@@ -86,7 +104,7 @@ impl File {
     pub fn survey(path: &Path) -> Survey {
         let mut faults = Faults::collect();
         let file = map(path).and_then(|(region, held)| {
-            File::of_region(region, Some(held.id), path, false, &mut faults)
+            File::of_region(region, Some(held.id), path, Data::Stored, &mut faults)
         });
         let mut collected = faults.collected();
         let file = file.map_err(|error| collected.push(error)).ok();
@@ -118,7 +136,7 @@ impl File {
             Mapping::of_bytes(bytes),
             None,
             path,
-            true,
+            Data::Turned,
             &mut Faults::Refuse,
         )
     }
@@ -129,7 +147,7 @@ impl File {
             Mapping::of_bytes(bytes),
             None,
             path,
-            false,
+            Data::Stored,
             &mut Faults::Refuse,
         )
     }
@@ -138,7 +156,7 @@ impl File {
         mut region: Mapping,
         identity: Option<Identity>,
         path: &Path,
-        turn: bool,
+        data: Data,
         faults: &mut Faults,
     ) -> Result<File> {
         let Parsed {
@@ -155,11 +173,18 @@ impl File {
         let section = DataSection {
             alignment,
             offset: data_offset,
-            file_size: region.as_ref().len() as u64,
+            file_size: match data {
+                Data::Absent => i64::MAX as u64,
+                Data::Turned | Data::Stored => region.as_ref().len() as u64,
+            },
         };
-        let size = section.file_size;
         let tensors = directory::validate(tensors, path, section, faults)?;
-        if endian == Endian::Big && turn {
+        let ends = tensors.iter().map(|tensor| tensor.offset + tensor.bytes);
+        let size = match data {
+            Data::Absent => data_offset + ends.max().unwrap_or(0),
+            Data::Turned | Data::Stored => section.file_size,
+        };
+        if endian == Endian::Big && data == Data::Turned {
             region = byte_order::to_little(region, path, data_offset, &tensors)?;
         }
         let places = tensors
@@ -270,6 +295,17 @@ impl File {
     pub fn kind(&self) -> Kind {
         Kind::of(&self.metadata, self.tensors.len())
     }
+}
+
+/// What becomes of the data of tensors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Data {
+    /// It is seen as little-endian.
+    Turned,
+    /// It stays as it is stored.
+    Stored,
+    /// It may be missing, and is not looked at.
+    Absent,
 }
 
 /// A file that is locked against changes of its header.

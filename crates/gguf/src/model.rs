@@ -47,6 +47,15 @@ impl Model {
         Model::of_shards(shards::open_set(File::open(path)?, File::open)?)
     }
 
+    /// Like [`Model::open`], of files whose data may be missing: see [`File::open_header`].
+    ///
+    /// # Errors
+    /// Those of [`File::open_header`], and one for each way in which a set can be wrong.
+    pub fn open_header(path: &Path) -> Result<Model> {
+        let file = File::open_header(path)?;
+        Model::of_shards(shards::open_set(file, File::open_header)?)
+    }
+
     /// Like [`Model::open`], with the data of big-endian files as it is stored; see [`File::open_stored`].
     ///
     /// # Errors
@@ -171,6 +180,11 @@ impl Model {
     /// What the system says: most often that the limit of the user is reached.
     pub fn lock_in_memory(&self) -> std::io::Result<()> {
         self.shards.iter().try_for_each(|file| file.region().lock())
+    }
+
+    /// The size of the header of all files together, in bytes.
+    pub fn header_size(&self) -> u64 {
+        self.shards.iter().map(File::data_offset).sum()
     }
 
     /// The size of all files together, in bytes.

@@ -82,6 +82,15 @@ impl Activations {
         self.layout == Layout::of(ty)
     }
 
+    /// Bytes that so many columns take, prepared for weights of type `ty`.
+    pub fn bytes_of(ty: TensorType, n: usize, n_columns: usize) -> usize {
+        let column = match Layout::of(ty) {
+            Layout::Float => n * size_of::<f32>(),
+            Layout::Int8 => n / GROUP * size_of::<ActivationGroup>(),
+        };
+        column.saturating_mul(n_columns)
+    }
+
     fn resize(&mut self, layout: Layout, n: usize, n_columns: usize) {
         (self.layout, self.n, self.n_columns) = (layout, n, n_columns);
         match layout {

@@ -144,7 +144,7 @@ impl AnswerFlags {
 #[command(next_help_heading = "Model")]
 pub struct LoadFlags {
     /// Positions of the context; 0 takes the model's own, cut so that the KV cache stays within 4 GiB
-    #[arg(long, short, value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=CONTEXT_MAX))]
+    #[arg(long, short, alias = "context", value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=CONTEXT_MAX))]
     ctx_size: usize,
     /// Threads; 0 or less takes one per processor
     #[arg(long, short, value_name = "N", default_value = "-1", value_parser = numbers::threads)]

@@ -57,7 +57,7 @@ pub struct OutputFlags {
     /// Tell every prompt, as text and as tokens
     #[arg(long)]
     verbose_prompt: bool,
-    /// Tell more: every prompt as tokens, and the types of tensors
+    /// Tell more: every prompt as tokens, the types of tensors, and how much memory it took
     #[arg(long, short, visible_alias = "log-verbose")]
     verbose: bool,
     /// How much to tell: 0 and 1 errors alone, 2 and 3 what is usual, 4 and more as --verbose
@@ -508,6 +508,14 @@ pub fn report(report: &LoadReport, verbose: bool) {
         for (name, n, bytes) in &report.types {
             say!("type {name}: {n} tensors, {:.1} MiB", mib(*bytes));
         }
+    }
+}
+
+/// Tells on standard error how much memory it took, where more is asked for.
+pub fn report_peak(output: &OutputFlags) {
+    if let Some(usage) = memory::usage().filter(|_| output.verbose() && !output.quiet()) {
+        let mib = usage.peak as f64 / f64::from(1 << 20);
+        say!("memory: {mib:.1} MiB resident at most, files and anonymous");
     }
 }
 

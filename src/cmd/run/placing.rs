@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use gristmill_engine::{LoadOptions, Model, check_values};
 use gristmill_gguf as gguf;
+use gristmill_measure::estimate::Demand;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Memory of the weights")]
@@ -62,10 +63,30 @@ impl PlacingFlags {
     /// Opens and loads a model.
     ///
     /// # Errors
-    /// A file that cannot be loaded; no memory for it; values that are no numbers, where they are checked.
+    /// As [`PlacingFlags::load_file`].
     pub fn load(&self, path: &Path, options: &LoadOptions) -> anyhow::Result<Arc<Model>> {
+        self.load_file(gguf::Model::open(path)?, path, options)
+    }
+
+    /// What has to stay in memory.
+    pub fn demand(&self) -> Demand {
+        match self.places() {
+            (false, false) => Demand::Anonymous,
+            _ => Demand::All,
+        }
+    }
+
+    /// Loads a model.
+    ///
+    /// # Errors
+    /// A file that cannot be loaded; no memory for it; values that are no numbers, where they are checked.
+    pub fn load_file(
+        &self,
+        mut file: gguf::Model,
+        path: &Path,
+        options: &LoadOptions,
+    ) -> anyhow::Result<Arc<Model>> {
         let (read, locked) = self.places();
-        let mut file = gguf::Model::open(path)?;
         if read {
             file.read_into_memory()?;
         }

@@ -423,7 +423,9 @@ impl SpeculativeFlags {
             ..defaults
         };
         let model = placing.load(path, &options)?;
-        options.n_ctx = options.n_ctx.map(|n| n.min(model.context_length_max()));
+        options.n_ctx = options
+            .n_ctx
+            .map(|n| n.min(model.network().context_length_max()));
         memory::fit_context(&model, &mut options)?;
         let defaults = DraftModelOptions::default();
         let how = DraftModelOptions {

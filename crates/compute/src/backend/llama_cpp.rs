@@ -68,6 +68,11 @@ impl Backend for LlamaCppBackend {
         }
     }
 
+    fn scratch_bytes(&self, segment: &Segment) -> usize {
+        // Columns are rounded to other blocks of about the same size.
+        self.cpu.scratch_bytes(segment)
+    }
+
     fn import(&self, region: Region) -> Result<BufferId, ComputeError> {
         self.cpu.import(region)
     }

@@ -21,6 +21,12 @@ pub trait Backend: Send + Sync {
     /// Whether `execute` knows this op with these tensor types.
     fn supports(&self, op: &Op) -> bool;
 
+    /// Bytes of host memory that executing a segment takes besides the arena, as far as they grow with the batch.
+    fn scratch_bytes(&self, segment: &Segment) -> usize {
+        let _ = segment;
+        0
+    }
+
     /// Takes over a region of host memory for reading: a share of it on the CPU, an upload elsewhere.
     ///
     /// # Errors

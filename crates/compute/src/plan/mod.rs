@@ -126,6 +126,20 @@ impl Plan {
             .map_or(0, |len| len * size_of::<f32>())
     }
 
+    /// Bytes of host memory that running it on `devices` takes besides the arenas: what the backends work in, and the outputs.
+    pub fn host_bytes(&self, devices: &[Arc<dyn Backend>]) -> u64 {
+        let scratch = |stage: &Stage| match stage {
+            Stage::Execute(segment) => {
+                let device = devices.get(segment.device);
+                device.map_or(0, |device| device.scratch_bytes(segment))
+            }
+            Stage::Copy { from, .. } => from.len * size_of::<f32>(),
+        };
+        let scratch = self.stages.iter().map(scratch).max().unwrap_or(0);
+        let n_floats: usize = self.outputs.iter().map(|place| place.location.len).sum();
+        scratch as u64 + (n_floats * size_of::<f32>()) as u64
+    }
+
     /// Number of devices that the plan was made for.
     pub fn n_devices(&self) -> usize {
         self.arena_lens.len()

@@ -1,5 +1,6 @@
 //! How much a cache holds: types, tables and their pages.
 
+use gristmill_compute::{BufferId, ComputeError, KvLayer, Shape, Tensor};
 use gristmill_quant::TensorType;
 
 use super::PAGE_LEN;
@@ -152,14 +153,51 @@ impl CacheLayout {
         })
     }
 
+    /// The keys' and values' tensors of each layer; `allocate` reserves bytes for one.
+    ///
+    /// Errors: a cache that no address reaches, those of `allocate`.
+    pub(crate) fn kv_layers(
+        &self,
+        mut allocate: impl FnMut(usize) -> Result<BufferId, ComputeError>,
+    ) -> Result<Vec<KvLayer>, EngineError> {
+        let mut tensor = |ty, dims: &[usize]| {
+            let mut tensor = Tensor {
+                device: 0,
+                buffer: BufferId(0),
+                offset: 0,
+                ty,
+                shape: Shape::new(dims)?,
+            };
+            tensor.buffer = allocate(tensor.n_bytes()?)?;
+            Ok::<_, EngineError>(tensor)
+        };
+        let mut layers = Vec::with_capacity(self.shapes.len());
+        for (index, shape) in self.shapes.iter().enumerate() {
+            let in_table = |table: &TableLayout| table.layers.contains(&index);
+            let table = self.tables.iter().position(in_table).unwrap_or(0);
+            let n_pages = self.tables[table].n_pages;
+            let of_heads = |dim| [dim, PAGE_LEN, shape.n_head_kv, n_pages];
+            layers.push(KvLayer {
+                k: tensor(self.types.k, &of_heads(shape.key_dim))?,
+                v: tensor(self.types.v, &of_heads(shape.value_dim))?,
+                page_len: PAGE_LEN,
+                table,
+            });
+        }
+        Ok(layers)
+    }
+
     /// Bytes of all layers.
     pub fn n_bytes(&self) -> u64 {
-        let bytes = |table: &TableLayout| {
-            let shapes: Vec<LayerShape> = table.layers.iter().map(|&i| self.shapes[i]).collect();
-            let per_page = self.types.bytes_per_position(&shapes) * PAGE_LEN as u64;
-            per_page.saturating_mul(table.n_pages as u64)
-        };
-        self.tables.iter().map(bytes).fold(0, u64::saturating_add)
+        let bytes = self.tables.iter().map(|table| self.table_bytes(table));
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of the layers of a table of this layout.
+    pub fn table_bytes(&self, table: &TableLayout) -> u64 {
+        let shapes: Vec<LayerShape> = table.layers.iter().map(|&i| self.shapes[i]).collect();
+        let per_page = self.types.bytes_per_position(&shapes) * PAGE_LEN as u64;
+        per_page.saturating_mul(table.n_pages as u64)
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gristmill_compute::{Backend, KvLayer, Shape, Tensor};
-use gristmill_quant::TensorType;
+use gristmill_compute::{Backend, KvLayer, Tensor};
 
 use super::{CacheLayout, CacheTypes, PAGE_LEN, Past, Rotation, SequenceId};
 use crate::error::EngineError;
@@ -96,44 +95,23 @@ impl PagedCache {
             holders: vec![0; table.n_pages],
             free: (0..table.n_pages as u32).rev().collect(),
         });
-        let mut cache = PagedCache {
+        let mut buffers = Vec::new();
+        let layers = layout.kv_layers(|bytes| {
+            let buffer = backend.allocate(bytes)?;
+            buffers.push(buffer);
+            Ok(buffer)
+        });
+        let layers = layers.inspect_err(|_| buffers.iter().for_each(|&id| backend.free(id)))?;
+        Ok(PagedCache {
             backend,
             types: layout.types,
-            layers: Vec::with_capacity(layout.shapes.len()),
+            layers,
             tables: tables.collect(),
             max_pages: layout.max_pages,
             n_taken_back: layout.n_taken_back,
             sequences: BTreeMap::new(),
             rotations,
-        };
-        for (index, shape) in layout.shapes.iter().enumerate() {
-            let in_table = |table: &super::TableLayout| table.layers.contains(&index);
-            let table = layout.tables.iter().position(in_table).unwrap_or(0);
-            let n_pages = layout.tables[table].n_pages;
-            let of_heads = |dim| [dim, PAGE_LEN, shape.n_head_kv, n_pages];
-            let k = cache.allocate(layout.types.k, of_heads(shape.key_dim))?;
-            let v = cache.allocate(layout.types.v, of_heads(shape.value_dim))?;
-            cache.layers.push(KvLayer {
-                k,
-                v,
-                page_len: PAGE_LEN,
-                table,
-            });
-        }
-        Ok(cache)
-    }
-
-    fn allocate(&self, ty: TensorType, dims: [usize; 4]) -> Result<Tensor, EngineError> {
-        let shape = Shape::new(&dims)?;
-        let mut tensor = Tensor {
-            device: 0,
-            buffer: gristmill_compute::BufferId(0),
-            offset: 0,
-            ty,
-            shape,
-        };
-        tensor.buffer = self.backend.allocate(tensor.n_bytes()?)?;
-        Ok(tensor)
+        })
     }
 
     /// The caches, one per layer.

@@ -49,7 +49,7 @@ impl DraftModel {
         load: &LoadOptions,
         options: DraftModelOptions,
     ) -> Result<Self, EngineError> {
-        let longest = model.context_length_max();
+        let longest = model.network().context_length_max();
         let load = LoadOptions {
             n_ctx: load.n_ctx.map(|n_ctx| n_ctx.min(longest)),
             // A draft is computed token by token, and taken back as a whole.

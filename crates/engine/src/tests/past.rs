@@ -34,7 +34,8 @@ pub(super) fn windowed() -> Vec<(String, Arc<Model>, Vec<u32>)> {
     });
     models
         .filter(|(_, model, _)| {
-            model
+            let network = model.network();
+            network
                 .layer_shapes()
                 .iter()
                 .any(|layer| layer.window.is_some())
@@ -134,7 +135,7 @@ fn keys_turn_to_their_new_places() {
         let options = options(CacheTypes::F32, 64, 64);
         let first_keys = |context: &Context| {
             let state = context.past().save(SequenceId(0)).unwrap();
-            let shape = model.layer_shapes()[0];
+            let shape = model.network().layer_shapes()[0];
             let n = shape.key_dim * shape.n_head_kv * PAGE_LEN;
             let bytes = state[8..].as_chunks().0.iter().take(n).copied();
             bytes.map(f32::from_le_bytes).collect::<Vec<f32>>()

@@ -142,7 +142,7 @@ fn drafts_change_no_answer_of_any_family() {
         let prompt = &checkpoint.token_ids[..20];
         let name = &checkpoint.name;
         for cache in [CacheTypes::F16, quantized] {
-            if cache.check(&model.layer_shapes()).is_err() {
+            if cache.check(&model.network().layer_shapes()).is_err() {
                 continue;
             }
             let load = options(cache, 128, 16);

@@ -128,6 +128,10 @@ impl Backend for CpuBackend {
         }
     }
 
+    fn scratch_bytes(&self, segment: &Segment) -> usize {
+        product::prepared_bytes(&segment.steps)
+    }
+
     fn import(&self, region: Region) -> Result<BufferId, ComputeError> {
         self.buffers_mut().import(region)
     }

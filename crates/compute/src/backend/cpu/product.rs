@@ -35,6 +35,22 @@ impl Prepared {
     }
 }
 
+/// Bytes that columns prepared for the products among these steps take: of each layout the most at a time, since both are
+/// kept.
+pub fn prepared_bytes(steps: &[Step]) -> usize {
+    let of_layout = |is_quantized: bool| {
+        let bytes = steps.iter().filter_map(|step| {
+            let weight = weight_of(&step.op)?;
+            let n = weight.shape.row_len();
+            let n_columns = step.operands[0].len / n.max(1);
+            (weight.ty.is_quantized() == is_quantized)
+                .then(|| Activations::bytes_of(weight.ty, n, n_columns))
+        });
+        bytes.max().unwrap_or(0)
+    };
+    of_layout(true).saturating_add(of_layout(false))
+}
+
 /// Products that are done as one job at most.
 const GROUP_MAX: usize = 4;
 
