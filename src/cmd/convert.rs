@@ -8,6 +8,7 @@ use gristmill_gguf::ShardLimits;
 
 use super::{Invocation, Run};
 use crate::adapters::MergeFlags;
+use crate::failure::Hint;
 use crate::numbers::{self, Threads};
 use crate::progress::ProgressLog;
 use crate::sizes;
@@ -34,6 +35,9 @@ pub struct Convert {
     /// JSON file with general.* entries that go before the folder's own
     #[arg(long, value_name = "FILE")]
     metadata: Option<PathBuf>,
+    /// Keep weights that are FP8 in 8 bits, as Q8_0, whatever the output type
+    #[arg(long)]
+    fp8_as_q8: bool,
     #[command(flatten)]
     merge: MergeFlags,
     /// Most tensors of a file; more files are written where that is not enough
@@ -86,9 +90,19 @@ impl Run for Convert {
         let Some(dir) = self.dir.filter(|_| !self.print_supported_models) else {
             return print_supported_models();
         };
+        let output_type = OutputType::parse(&self.outtype)?;
+        if self.fp8_as_q8 && matches!(output_type, OutputType::Recipe(_)) {
+            return Err(anyhow::anyhow!(
+                "--fp8-as-q8 goes with a float type or q8_0, not with a recipe"
+            )
+            .context(Hint::new(
+                "leave it out: a recipe gives every tensor its type",
+            )));
+        }
         let options = ConvertOptions {
             output: self.outfile,
-            output_type: OutputType::parse(&self.outtype)?,
+            output_type,
+            fp8_as_q8: self.fp8_as_q8,
             pre_tokenizer: self.tokenizer_pre,
             name: self.model_name,
             overrides: self.metadata,

@@ -35,6 +35,29 @@ fn answers(place: &Workplace, words: &[&str], input: &str) -> Vec<serde_json::Va
 }
 
 #[test]
+fn convert_fp8_as_q8_says_where_it_keeps_nothing() {
+    let place = Workplace::new();
+    let tiny = tiny().display().to_string();
+    let run = |words: &str| {
+        let line = "gristmill convert SOURCE --fp8-as-q8 --dry-run -o a.gguf";
+        let line = format!("{line} {words}").replace("SOURCE", &tiny);
+        place.run(line.trim_end())
+    };
+    let shown = run("");
+    let warning = "warning: no weight is FP8, so none is kept in 8 bits";
+    assert!(
+        shown.starts_with("exit: 0") && shown.contains(warning),
+        "{shown}"
+    );
+    assert_snapshot!(run("--outtype q4_k_m"), @"
+    exit: 1
+    --- stderr
+    error: --fp8-as-q8 goes with a float type or q8_0, not with a recipe
+    hint: leave it out: a recipe gives every tensor its type
+    ");
+}
+
+#[test]
 fn convert_vocab_only_needs_and_writes_no_weights() {
     let place = Workplace::new();
     for entry in std::fs::read_dir(tiny()).expect("it can be read").flatten() {

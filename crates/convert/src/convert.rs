@@ -35,6 +35,8 @@ pub struct ConvertOptions {
     pub name: Option<String>,
     /// A JSON file with `general.…` entries that go before the folder's.
     pub overrides: Option<PathBuf>,
+    /// Keep weights that are FP8 in 8 bits, whatever the output type: as Q8_0.
+    pub fp8_as_q8: bool,
     /// Adapters to merge into the weights.
     pub merge: Vec<MergeSource>,
     /// When the next file of a set begins; nothing means a single file.
@@ -61,6 +63,7 @@ impl ConvertOptions {
             pre_tokenizer: None,
             name: None,
             overrides: None,
+            fp8_as_q8: false,
             merge: Vec::new(),
             limits: ShardLimits::default(),
             force: false,
@@ -146,6 +149,9 @@ fn convert_folder(
         true => Plan::default(),
         false => tensor_plan(&checkpoint, output, &tokenizer, &mut warnings)?,
     };
+    if options.fp8_as_q8 && plan.keep_fp8(&checkpoint) == 0 {
+        warnings.push("no weight is FP8, so none is kept in 8 bits".to_owned());
+    }
     let merge = open_merge(options, &checkpoint, output, &tokenizer, &plan)?;
     warnings.extend(merge.warning(plan.names()));
     let given = Given {

@@ -96,6 +96,9 @@ pub(crate) fn float(dtype: Dtype) -> Uniform {
 }
 
 impl Uniform {
+    /// Blocks of 8 bits.
+    pub(crate) const Q8_0: Self = Self(Q8_0);
+
     /// Name on the command line.
     pub fn name(self) -> &'static str {
         self.0.name()

@@ -148,6 +148,22 @@ impl Plan {
         });
     }
 
+    /// Gives tensors that are FP8 in the checkpoint the type that a conversion to Q8_0 would. Returns how many there are.
+    pub fn keep_fp8(&mut self, checkpoint: &Checkpoint) -> usize {
+        let is_fp8 = |tensor: &Planned| {
+            let source = tensor.origin.first_tensor();
+            let source = source.and_then(|index| checkpoint.tensors.get(index));
+            let dtype = source.map(|source| source.entry.dtype);
+            matches!(dtype, Some(Dtype::F8_E4M3 | Dtype::F8_E5M2))
+        };
+        let kept = self.tensors.iter_mut().filter(|tensor| is_fp8(tensor));
+        kept.map(|tensor| {
+            tensor.ty = Uniform::Q8_0.type_of(&tensor.spec.name, &tensor.spec.dims);
+            tensor.float = tensor.ty;
+        })
+        .count()
+    }
+
     /// Gives every tensor the type and the place that quantizing the converted file would give it.
     /// Returns what the user should know.
     ///

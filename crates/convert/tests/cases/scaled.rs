@@ -1,7 +1,7 @@
 //! Case B26: weights in 8 bits with scales beside them, and the schemes that are none of these.
 
 use crate::fixture::{Fixture, Tensor};
-use gristmill_convert::ConvertError;
+use gristmill_convert::{ConvertError, ConvertOptions, OutputType, convert};
 use gristmill_gguf::Model;
 use safetensors::Dtype;
 use serde_json::{Value, json};
@@ -105,6 +105,59 @@ const BLOCKS: Layout = &|rows, columns| {
 fn b26_every_block_of_eight_bits_has_its_scale() {
     let scheme = json!({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]});
     assert_same(both(scheme, "_scale_inv", (Dtype::F8_E4M3, e4m3), BLOCKS));
+}
+
+/// Weights of 8 bits stay so where that is asked for: the bytes are those of a conversion to Q8_0, or F16 where rows of 300
+/// are no whole blocks, and all others have the type that was named.
+#[test]
+fn fp8_may_become_q8_0() {
+    let scheme = json!({"quant_method": "fp8", "weight_block_size": [128, 128]});
+    let (scaled, plain) = both(scheme, "_scale_inv", (Dtype::F8_E4M3, e4m3), BLOCKS);
+    let (expected, _keep) = plain.write().converted("q8_0");
+    let (others, _keep_too) = plain.converted("bf16");
+    let out = tempfile::tempdir().unwrap();
+    let options = ConvertOptions {
+        output: Some(out.path().join("a.gguf")),
+        output_type: OutputType::parse("bf16").unwrap(),
+        fp8_as_q8: true,
+        ..ConvertOptions::new(scaled.write().folder.path())
+    };
+    let report = convert(&options, &mut |_| {}).unwrap();
+    let [found, expected, others] =
+        [&report, &expected, &others].map(|report| Model::open(&report.path).unwrap());
+    let mut types = std::collections::BTreeSet::new();
+    for info in found.tensors() {
+        let was_fp8 = [
+            "attn_q.",
+            "attn_k.",
+            "attn_v.",
+            "attn_output.",
+            "ffn_gate.",
+            "ffn_up.",
+            "ffn_down.",
+        ];
+        let was_fp8 = was_fp8.iter().any(|part| info.name.contains(part));
+        let expected = if was_fp8 { &expected } else { &others };
+        let expected = expected.tensor(&info.name).unwrap();
+        assert_eq!(info.ty, expected.info.ty, "{}", info.name);
+        assert!(
+            found.tensor(&info.name).unwrap().data == expected.data,
+            "{}",
+            info.name
+        );
+        types.insert((was_fp8, info.ty.to_string()));
+    }
+    let types: Vec<(bool, &str)> = types.iter().map(|(was, ty)| (*was, ty.as_str())).collect();
+    assert_eq!(
+        types,
+        [
+            (false, "bf16"),
+            (false, "f32"),
+            (true, "f16"),
+            (true, "q8_0")
+        ]
+    );
+    assert_eq!(found.metadata().u32("general.file_type").unwrap(), Some(32));
 }
 
 #[test]
