@@ -153,3 +153,37 @@ fn case_b88_a_prompt_cache_spares_the_prompt_and_fits_its_model_only() {
     );
     assert_eq!(place.files(), ["a.gguf", "s.bin", "theirs.bin"]);
 }
+
+/// Case B69: with context shift, turns go on behind a full context, typed ones and those of a chat.
+#[test]
+fn case_b69_turns_go_on_behind_a_full_context() {
+    let place = with_model();
+    let input = "and some more words, please\n".repeat(8);
+    let talk = |words: &str| {
+        let fixed = "run -m a.gguf -n 24 --ignore-eos --temp 0";
+        let mut command = place.command("gristmill");
+        command.args(fixed.split(' ')).args(words.split(' '));
+        let (_, output) = piped(&mut command, input.as_bytes());
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        (
+            output.status.code(),
+            told.matches("Generation:").count(),
+            told,
+        )
+    };
+    // A prompt, and eight lines: each has its answer.
+    for shift in ["--context-shift --keep 2", "--context-shift --keep -1"] {
+        let (code, n, told) = talk(&format!("-i -no-cnv -p one -c 96 {shift}"));
+        assert_eq!((code, n), (Some(0), 9), "{shift}: {told}");
+        assert!(!told.contains("is full"), "{told}");
+    }
+    let (_, n, told) = talk("-i -no-cnv -p one -c 96");
+    assert!(n < 9 && told.contains("96"), "{told}");
+
+    let (code, n, told) = talk("-cnv -c 192 --context-shift");
+    assert_eq!((code, n), (Some(0), 8), "{told}");
+    let note = "note: the context of 192 tokens is full; the model no longer sees the oldest";
+    assert!(told.contains(note), "{told}");
+    let (code, n, told) = talk("-cnv -c 192");
+    assert!(code == Some(1) && n < 8 && told.contains("192"), "{told}");
+}

@@ -107,7 +107,7 @@ impl Keep {
     }
 
     /// Tokens of a prompt that stay.
-    fn count(self, prompt: &[u32], tokenizer: &Tokenizer) -> usize {
+    pub(crate) fn count(self, prompt: &[u32], tokenizer: &Tokenizer) -> usize {
         let n_prompt = prompt.len();
         match self {
             Keep::Tokens(n) if n <= n_prompt => {
@@ -354,7 +354,7 @@ pub fn generate(
 
 /// What goes when the context is full: the older half of the computed tokens behind those that stay. The last token has a place
 /// but is not computed yet.
-fn removed(n_keep: usize, n_ctx: usize) -> Option<Range<usize>> {
+pub(crate) fn removed(n_keep: usize, n_ctx: usize) -> Option<Range<usize>> {
     let n_removed = (n_ctx - 1).saturating_sub(n_keep) / 2;
     (n_removed > 0).then(|| n_keep..n_keep + n_removed)
 }

@@ -8,7 +8,8 @@ use crate::cache::SequenceId;
 use crate::context::{BatchToken, Context};
 use crate::error::EngineError;
 use crate::generate::{
-    Answer, GenerateOptions, Listener, Prediction, Predictor, Watch, check_request, generate,
+    Answer, GenerateOptions, Keep, Listener, Prediction, Predictor, Watch, check_request, generate,
+    removed,
 };
 use crate::model::{Arithmetic, LoadOptions, Model};
 use crate::speculative::Speculation;
@@ -167,6 +168,23 @@ impl Session {
         self.context.decode(&self.batch)?;
         self.tokens.extend(self.batch.iter().map(|token| token.id));
         self.ahead = start..self.tokens.len();
+        Ok(())
+    }
+
+    /// Makes a text that is longer than the context fit, as [`generate`] does while it answers: the older half of what is computed
+    /// and not kept goes, until an answer has a place. A text whose new part is too long alone stays too long.
+    ///
+    /// Errors: as [`crate::Past::remove`].
+    pub fn shift(&mut self, ids: &mut Vec<u32>, keep: Keep) -> Result<(), EngineError> {
+        let n_keep = keep.count(ids, self.context.model().tokenizer());
+        while ids.len() >= self.context.n_ctx() {
+            let n_known = self.n_known(ids);
+            let Some(positions) = removed(n_keep, n_known + 1) else {
+                break;
+            };
+            self.remove(positions.clone())?;
+            ids.drain(positions);
+        }
         Ok(())
     }
 

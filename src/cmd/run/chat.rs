@@ -331,6 +331,38 @@ impl<'a> Chat<'a> {
             .with_context(|| rules.origin.clone())
     }
 
+    /// The prompt of the conversation; where contexts are shifted and it does not fit, without its oldest turns, so that at most
+    /// half of the context is taken, or without all but the last where that alone takes more.
+    fn fitting_prompt(&self) -> anyhow::Result<ChatPrompt> {
+        let n_ctx = self.session.context().n_ctx();
+        let whole = self.prompt(&self.messages)?;
+        if self.options.context_shift.is_none() || whole.ids.len() < n_ctx {
+            return Ok(whole);
+        }
+        let (fixed, said) = self.messages.split_at(self.n_fixed);
+        let asks = |&index: &usize| index > 0 && said[index].role == "user";
+        let mut fitting = None;
+        for start in (0..said.len()).filter(asks) {
+            let prompt = self.prompt(&[fixed, &said[start..]].concat())?;
+            let n_prompt = prompt.ids.len();
+            if n_prompt < n_ctx {
+                fitting = Some((start, prompt));
+            }
+            if n_prompt <= n_ctx / 2 {
+                break;
+            }
+        }
+        let Some((n_left, prompt)) = fitting else {
+            return Ok(whole);
+        };
+        if !self.output.quiet() {
+            say!(
+                "note: the context of {n_ctx} tokens is full; the model no longer sees the oldest {n_left} messages"
+            );
+        }
+        Ok(prompt)
+    }
+
     /// The limit of reasoning, in tokens of this model.
     fn budget(&self) -> Option<Budget> {
         let (n_tokens, message) = self.rules.budget.as_ref()?;
@@ -355,7 +387,7 @@ impl<'a> Chat<'a> {
             self.session.check_text(last.content.trim().len())?;
         }
         let model = self.session.context().model().clone();
-        let prompt = self.prompt(&self.messages)?;
+        let prompt = self.fitting_prompt()?;
         self.output
             .tell_prompt(&prompt.text, &prompt.ids, model.tokenizer());
         let budget = self.budget();

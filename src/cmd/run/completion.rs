@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use gristmill_engine::{GenerateOptions, Session, StopReason, raw_prompt};
+use gristmill_engine::{GenerateOptions, Keep, Session, StopReason, raw_prompt};
 use gristmill_tokenizer::EncodeOptions;
 
 use super::flags::AnswerFlags;
@@ -109,11 +109,14 @@ impl Completion<'_> {
                 };
                 self.session.check_text(text.len())?;
                 self.append(&text, &mut ids);
+                if let Some(keep) = self.options.context_shift {
+                    self.session.shift(&mut ids, keep)?;
+                }
             }
             is_typed = true;
             let listener = interrupt::Listener::new();
             let (answer, reason) = self.part(&ids, &listener)?;
-            ids.extend(answer);
+            self.follow(&mut ids, answer);
             if matches!(reason, StopReason::ContextFull) {
                 say!(
                     "note: the context of {} tokens is full",
@@ -124,6 +127,24 @@ impl Completion<'_> {
             if listener.interrupted() && !lines.is_terminal() {
                 interrupt::leave();
             }
+        }
+    }
+
+    /// Adds an answer to a text. Where the context was shifted, the text is what is left in it; and what is kept of a prompt is
+    /// that of the first one.
+    fn follow(&mut self, ids: &mut Vec<u32>, answer: Vec<u32>) {
+        let Some(keep) = &mut self.options.context_shift else {
+            return ids.extend(answer);
+        };
+        if *keep == Keep::Prompt {
+            let bos = self.session.context().model().tokenizer().bos();
+            let has_bos = bos.is_some() && ids.first().copied() == bos;
+            *keep = Keep::Tokens(ids.len() - usize::from(has_bos));
+        }
+        if let Some(&last) = answer.last() {
+            // The last token is picked, and not computed yet.
+            *ids = self.session.tokens().to_vec();
+            ids.push(last);
         }
     }
 
