@@ -8,6 +8,7 @@ mod constraint;
 pub(super) mod flags;
 pub(super) mod input;
 mod output;
+mod outputs;
 pub(super) mod placing;
 mod prompt_cache;
 pub(super) mod rope;
@@ -102,6 +103,8 @@ impl Command for Run {
             )
             .context(Hint::new("use llama-completion to continue a text")));
         }
+        let written = [self.prompt_cache.written(), self.chat.history.as_deref()];
+        written.into_iter().flatten().try_for_each(outputs::check)?;
         self.output.open()?;
         // What is read from files comes first: loading a model takes time.
         let escape = self.prompt.escapes(reference.is_some());

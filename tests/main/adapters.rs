@@ -641,3 +641,25 @@ fn b99_a_saved_session_is_tied_to_its_adapters() {
         );
     }
 }
+
+#[test]
+fn what_is_not_finite_is_not_merged() {
+    let place = with_model();
+    let mut pairs = two_pairs();
+    pairs[1].2[0] = f32::NAN;
+    adapter(&place, "source", &pairs, json!({}));
+    adapter(&place, "huge", &two_pairs(), json!({"lora_alpha": 3e38}));
+    let before = place.files();
+    insta::assert_snapshot!(place.run("gristmill quantize --lora source a.gguf merged.gguf Q4_0"), @r"
+    exit: 1
+    --- stderr
+    error: source: what it adds to `blk.0.ffn_up.weight` is not finite
+    hint: the adapter holds NaN, infinite or huge values, or its scale is huge; train it again, or download it again
+    ");
+    let scaled = place.run("gristmill quantize --lora-scaled huge:1e30 a.gguf merged.gguf Q8_0");
+    assert!(
+        scaled.contains("what it adds to `blk.0.") && scaled.contains("is not finite"),
+        "{scaled}"
+    );
+    assert_eq!(place.files(), before);
+}

@@ -260,8 +260,8 @@ fn a_context_beyond_the_memory_is_refused_with_the_numbers() {
     let message = message.unwrap_or_default();
     assert!(
         outcome.starts_with("exit: 1")
-            && message.starts_with("error: a context of 2147483583 tokens needs ")
-            && outcome.contains("hint: give a shorter one: "),
+            && message.starts_with("error: a.gguf: a context of 2147483583 tokens needs 8.00 TiB ")
+            && outcome.contains("hint: close other programs, or take -c 256"),
         "{outcome}"
     );
 }

@@ -358,7 +358,7 @@ fn answers_and_messages_go_to_files_too() {
     assert_eq!(read("log.txt"), text(&output.stderr));
     let again = run_in(&place, &words, "").expect("it ran before");
     assert!(
-        text(&again.stderr).contains("answer.txt: cannot make a file for the answers"),
+        text(&again.stderr).contains("answer.txt: already exists"),
         "{}",
         text(&again.stderr)
     );

@@ -1,7 +1,7 @@
 //! The context of `run`: what happens when it is full, and what layers with a window keep.
 
 use crate::fixtures::with_model;
-use crate::harness::{Workplace, piped};
+use crate::harness::{Workplace, piped, tiny};
 
 /// What a run with these words says, as JSON, and on standard error.
 fn answer(place: &Workplace, words: &str) -> (serde_json::Value, String) {
@@ -186,4 +186,47 @@ fn case_b69_turns_go_on_behind_a_full_context() {
     assert!(told.contains(note), "{told}");
     let (code, n, told) = talk("-cnv -c 192");
     assert!(code == Some(1) && n < 8 && told.contains("192"), "{told}");
+}
+
+#[test]
+fn what_is_written_is_nothing_that_is_read() {
+    let place = with_model();
+    std::fs::hard_link(place.path("a.gguf"), place.path("b.gguf")).expect("it has a second name");
+    place.write("prompt.txt", "hello");
+    let before = place.files();
+    let run = "gristmill run -m a.gguf -no-cnv -n 1";
+    insta::assert_snapshot!(place.run(&format!("{run} -p hello --log-file a.gguf")), @r"
+    exit: 1
+    --- stderr
+    error: a.gguf: 2 arguments name this file, and one of them has it written
+    hint: write to another file
+    ");
+    insta::assert_snapshot!(place.run(&format!("gristmill run -m {} -p hello --log-file b.gguf", tiny().display())), @r"
+    exit: 1
+    --- stderr
+    error: b.gguf: is a GGUF file, and messages would replace it
+    hint: write them to another file
+    ");
+    for words in [
+        "-p hello --log-file b.gguf",
+        "-f prompt.txt --log-file ./prompt.txt",
+        "-p hello --lora-scaled prompt.txt:1,a.gguf:0.5 --log-file prompt.txt",
+        "-p hello -o new.txt --prompt-cache new.txt",
+        "-p hello --history new.txt --prompt-cache new.txt",
+        "-p hello --log-file=new.txt -o new.txt",
+    ] {
+        let shown = place.run(&format!("{run} {words}"));
+        let expected = "2 arguments name this file, and one of them has it written";
+        assert!(
+            shown.starts_with("exit: 1") && shown.contains(expected),
+            "{words}: {shown}"
+        );
+        assert_eq!(place.files(), before, "{words}");
+    }
+    // A failure leaves no file of answers.
+    let failed = place.run(&format!(
+        "{run} -f prompt.txt -c 4 --keep 9 --context-shift -o new.txt"
+    ));
+    assert!(failed.starts_with("exit: 1"), "{failed}");
+    assert_eq!(place.files(), before);
 }

@@ -164,7 +164,7 @@ impl Network {
 
     /// The context length that these options give.
     ///
-    /// Errors: those of [`CacheTypes::check`]; zero positions, or more than can be numbered or than the model has embeddings of.
+    /// Errors: those of `CacheTypes::check`; zero positions, or more than can be numbered or than the model has embeddings of.
     pub fn context_length(&self, options: &LoadOptions) -> Result<usize, EngineError> {
         options.cache.check(&self.layer_shapes())?;
         let n_ctx = match options.n_ctx {
@@ -205,7 +205,7 @@ impl Network {
 
     /// The cache of a context of `n_ctx` positions.
     ///
-    /// Errors: those of [`CacheTypes::check`].
+    /// Errors: those of `CacheTypes::check`.
     pub fn cache_layout(
         &self,
         options: &LoadOptions,

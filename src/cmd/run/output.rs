@@ -1,8 +1,9 @@
 //! What a run shows.
 
-use std::cell::RefCell;
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use gristmill_engine::reply::{Reply, ReplyParser};
@@ -10,11 +11,14 @@ use gristmill_engine::{
     Answer, DraftCounts, EngineError, GenerateOptions, Limit, Listener, LoadReport, Session,
     StopReason, Timings,
 };
+use gristmill_gguf::{Error, WriteOptions, check_target};
 use gristmill_tokenizer::Tokenizer;
 use serde_json::json;
 
+use super::outputs;
 use super::show::{Show, Thoughts};
 use crate::display::printable;
+use crate::failure::Hint;
 use crate::interrupt;
 use crate::memory;
 use crate::numbers;
@@ -69,6 +73,16 @@ pub struct OutputFlags {
     /// Write what is told to a file too
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
+    /// Whether an answer is in the file of answers.
+    #[arg(skip)]
+    is_begun: Cell<bool>,
+}
+
+/// Whether a file is there that begins as a GGUF file does.
+fn is_gguf(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && matches!(&start, b"GGUF" | b"UNDO")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -95,17 +109,36 @@ impl OutputFlags {
         self.log_disable || self.verbosity < 2
     }
 
-    /// Opens the files that answers and messages go to.
+    /// Opens the file that messages go to; that of the answers is made for the first one, so that a failure leaves none.
+    ///
+    /// # Errors
+    /// Files that cannot be written, or that are something else.
     pub fn open(&self) -> anyhow::Result<()> {
+        if let Some(path) = &self.output {
+            outputs::check(path)?;
+            check_target(path, &WriteOptions::default()).map_err(|error| {
+                // There is no `--force` here.
+                let hint = matches!(error, Error::OutputExists { .. })
+                    .then(|| Hint::new("name another file for the answers, or remove this one"));
+                let error = anyhow::Error::new(error);
+                match hint {
+                    Some(hint) => error.context(hint),
+                    None => error,
+                }
+            })?;
+        }
         if let Some(path) = &self.log_file {
-            let file = std::fs::File::create(path)
+            outputs::check(path)?;
+            if is_gguf(path) {
+                return Err(anyhow::anyhow!(
+                    "{}: is a GGUF file, and messages would replace it",
+                    path.display()
+                )
+                .context(Hint::new("write them to another file")));
+            }
+            let file = File::create(path)
                 .with_context(|| format!("{}: cannot write messages to it", path.display()))?;
             crate::say::also_to(file);
-        }
-        if let Some(path) = &self.output {
-            std::fs::File::create_new(path).with_context(|| {
-                format!("{}: cannot make a file for the answers", path.display())
-            })?;
         }
         Ok(())
     }
@@ -241,7 +274,8 @@ impl OutputFlags {
             } else {
                 &reply.content
             };
-            let file = std::fs::File::options().append(true).open(path);
+            let is_first = !self.is_begun.replace(true);
+            let file = File::options().append(true).create_new(is_first).open(path);
             file.and_then(|mut file| writeln!(file, "{text}"))
                 .with_context(|| format!("{}: cannot write the answer", path.display()))?;
         }

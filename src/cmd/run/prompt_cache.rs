@@ -52,6 +52,13 @@ impl PromptCacheFlags {
         }
     }
 
+    /// The file that is written.
+    pub fn written(&self) -> Option<&Path> {
+        self.prompt_cache
+            .as_deref()
+            .filter(|_| !self.prompt_cache_ro)
+    }
+
     /// Loads the session from the file, if that is there.
     ///
     /// # Errors

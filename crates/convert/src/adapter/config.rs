@@ -73,16 +73,17 @@ impl AdapterConfig {
         let alphas: Option<Vec<_>> = patterns.into_iter().flatten().map(pattern).collect();
         let alphas =
             alphas.ok_or_else(|| wrong("alpha_pattern", "regular expressions with numbers"))?;
-        let zero = match alpha == 0.0 {
-            true => Some("lora_alpha"),
-            false => alphas
-                .iter()
-                .find(|(_, alpha)| *alpha == 0.0)
-                .map(|_| "alpha_pattern"),
-        };
-        if let Some(key) = zero {
-            let path = path.to_owned();
-            return Err(AdapterError::NoEffect { path, key }.into());
+        // GGUF holds it as an f32.
+        let own = alphas.iter().map(|(_, alpha)| ("alpha_pattern", *alpha));
+        for (key, alpha) in own.chain([("lora_alpha", alpha)]) {
+            match alpha as f32 {
+                0.0 => {
+                    let path = path.to_owned();
+                    return Err(AdapterError::NoEffect { path, key }.into());
+                }
+                alpha if !alpha.is_finite() => return Err(wrong(key, "a number that f32 holds")),
+                _ => {}
+            }
         }
         let id = |id: &Value| u32::try_from(id.as_u64()?).ok();
         let invocation = stated.get("alora_invocation_tokens");
@@ -214,6 +215,8 @@ mod tests {
             r#"{"lora_alpha": null}"#,
             r#"{"lora_alpha": 1, "alpha_pattern": {"(": 1}}"#,
             r#"{"lora_alpha": 1, "alora_invocation_tokens": [-1]}"#,
+            r#"{"lora_alpha": 1e39}"#,
+            r#"{"lora_alpha": 1, "alpha_pattern": {"k_proj": 1e39}}"#,
         ] {
             assert!(
                 matches!(config(wrong), Err(ConvertError::Json { .. })),

@@ -112,6 +112,14 @@ pub enum AdapterError {
         /// The tensor.
         name: String,
     },
+    /// A change that is no number, or larger than f32 holds.
+    #[error("{}: what it adds to `{name}` is not finite", .path.display())]
+    NotFinite {
+        /// The file or folder.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+    },
     /// A recipe in place of a type.
     #[error("output type `{name}` is none of an adapter (known: auto, bf16, f16, f32, q8_0)")]
     OutputType {
@@ -141,6 +149,9 @@ impl AdapterError {
             }
             AdapterError::Unpaired { .. } | AdapterError::Empty { .. } => {
                 "the adapter is damaged or incomplete; download it again"
+            }
+            AdapterError::NotFinite { .. } => {
+                "the adapter holds NaN, infinite or huge values, or its scale is huge; train it again, or download it again"
             }
             AdapterError::Foreign { .. } | AdapterError::Shape { .. } => {
                 "the adapter was made for another model; name its own base model with --base"

@@ -207,12 +207,29 @@ impl Opened {
             }
         };
         let dim = |axis: usize| spec.dims.get(axis).map_or(1, |&extent| extent as usize);
+        let scale = scale * self.scale;
+        let largest = |values: &[f32]| {
+            let values = values.iter().map(|value| f64::from(value.abs()));
+            // NaN goes before every number.
+            values.fold(0.0, |one, other| match other.is_nan() || other > one {
+                true => other,
+                false => one,
+            })
+        };
+        // No sum over the ranks can be larger.
+        let bound = f64::from(scale).abs() * rank as f64 * largest(&a) * largest(&b);
+        if !scale.is_finite() || bound.is_nan() || bound > f64::from(f32::MAX) {
+            return Err(ConvertError::Lora(AdapterError::NotFinite {
+                path: self.path.clone(),
+                name: name.to_owned(),
+            }));
+        }
         let (of_columns, of_rows) = match spec.slot.is_table() {
             true => (transposed(&b, rank), a),
             false => (a, b),
         };
         Ok(Some(Change {
-            scale: scale * self.scale,
+            scale,
             rank,
             row_len: dim(0),
             rows_per_matrix: dim(1),
