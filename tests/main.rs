@@ -78,6 +78,8 @@ mod real_schemas;
 mod recipes;
 #[path = "main/regression.rs"]
 mod regression;
+#[path = "main/replaced.rs"]
+mod replaced;
 #[path = "main/run.rs"]
 mod run;
 #[path = "main/sampling.rs"]

@@ -6,6 +6,7 @@ mod command;
 mod completion;
 mod constraint;
 pub(super) mod flags;
+mod history;
 pub(super) mod input;
 mod output;
 mod outputs;
@@ -20,7 +21,6 @@ mod template;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use gristmill_engine::chat::Message;
 use gristmill_engine::reply::ReplyFormat;
 use gristmill_engine::sampling::ModelSampling;
 use gristmill_engine::{
@@ -34,6 +34,7 @@ use crate::gpu::GpuFlags;
 use crate::memory;
 use crate::model_path::ModelPath;
 use chat::Rules;
+use history::Conversation;
 
 /// Arguments of `run`.
 #[derive(clap::Args)]
@@ -147,7 +148,7 @@ impl Command for Run {
             (Mode::Chat { single }, Some(template)) => {
                 let rules = self.rules(template, said.tools);
                 chat::Chat::new(session, rules, answer, &self.output)
-                    .begun(said.messages, said.system)
+                    .begun(said.history, said.system)
                     .cached(cache)
                     .talk(prompt, single)
             }
@@ -169,7 +170,7 @@ struct SaidBefore {
     template: Option<template::Origin>,
     system: Option<String>,
     tools: Option<serde_json::Value>,
-    messages: Vec<Message>,
+    history: Conversation,
 }
 
 /// Opens and loads a model; errors name the file once.
@@ -263,12 +264,14 @@ impl Run {
             true => None,
             false => self.template.of_file()?,
         };
-        let history = self.chat.history.as_deref().filter(|path| path.exists());
+        let history = self.chat.history.as_deref();
+        let history =
+            history.map_or_else(|| Ok(Conversation::default()), Conversation::read_or_new);
         Ok(SaidBefore {
             template,
             system: self.chat.system(escape)?,
             tools: self.chat.tools()?,
-            messages: history.map_or(Ok(Vec::new()), chat_flags::read_conversation)?,
+            history: history?,
         })
     }
 

@@ -281,6 +281,54 @@ fn a_conversation_is_kept_in_a_file() {
     );
 }
 
+/// What a file has beside roles and texts is still there behind an answer, to the letter.
+#[test]
+fn a_conversation_of_the_users_own_is_given_back_whole() {
+    let place = Workplace::new();
+    let first = r#"{"id": 12345678901234567890123, "content": [{"type": "text", "text": "\u0051", "cache": {"n": 1.10}}], "role": "user"}"#;
+    let second = r#"{"role": "assistant", "content": null, "id": "b"}"#;
+    let (before, after) = (
+        "{\"title\": \"Mine\",\n \"messages\": ",
+        ", \"tags\": [1,  2]}",
+    );
+    let say = |words: &[&str]| {
+        let words = [
+            &["-p", "P", "-n", "3", "--json", "--history", "talk.json"],
+            words,
+        ]
+        .concat();
+        run_in(&place, &words, "")
+    };
+    for (before, after) in [(before, after), ("", "\n")] {
+        place.write("talk.json", format!("{before}[{first},{second}]{after}"));
+        let Some(answer) = say(&["--chat-template", "chatml"]) else {
+            return;
+        };
+        let answer = objects(&answer).remove(0);
+        let pretty = |role, text: &Value| {
+            format!("{{\n      \"role\": \"{role}\",\n      \"content\": {text}\n    }}")
+        };
+        let messages = [
+            first.to_owned(),
+            second.to_owned(),
+            pretty("user", &json!("P")),
+            pretty("assistant", &answer["content"]),
+        ];
+        let expected = format!("{before}[\n    {}\n  ]{after}", messages.join(",\n    "));
+        let kept = std::fs::read_to_string(place.path("talk.json")).expect("it is there");
+        assert_eq!(kept, expected);
+        // Other instructions take the place of those that it has, and nothing else goes.
+        say(&["--chat-template", "chatml", "-sys", "Be brief."]).expect("it ran before");
+        let kept = std::fs::read_to_string(place.path("talk.json")).expect("it is there");
+        let rest = format!(",\n    {}", messages.join(",\n    "));
+        assert!(kept.contains(&rest) && kept.ends_with(after), "{kept}");
+        assert!(
+            kept.starts_with(before) && kept.contains("Be brief."),
+            "{kept}"
+        );
+    }
+}
+
 /// What is typed stands between the frames, and each turn goes on behind all that was said.
 #[test]
 fn typed_lines_go_on_by_turns_without_a_template() {

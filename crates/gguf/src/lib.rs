@@ -163,6 +163,7 @@ mod model;
 mod output;
 pub mod parallel;
 mod parse;
+mod replaced;
 mod resumable;
 mod runs;
 mod shard_writer;

@@ -10,13 +10,16 @@ use crate::cursor::Endian;
 use crate::edit;
 use crate::error::{Error, Result};
 use crate::file_state::{FileState, removed};
-use crate::{journal, runs};
+use crate::{journal, replaced, runs};
 
 /// How to treat what is already there.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// Replace an existing output.
     pub force: bool,
+    /// Write the file that a symbolic link leads to. Else an output with the name of a link replaces the link, and the file
+    /// that it leads to stays.
+    pub through_links: bool,
     /// Files that are read meanwhile: an output that is one of them, by whatever name, is refused.
     pub inputs: Vec<PathBuf>,
     /// Write tensor names that the reference does not load, of more than
@@ -38,6 +41,14 @@ impl WriteOptions {
         WriteOptions {
             reserve: if number == 0 { self.reserve } else { 0 },
             ..self.clone()
+        }
+    }
+
+    /// Where an output of this name is written.
+    fn place(&self, path: &Path) -> PathBuf {
+        match self.through_links {
+            true => replaced::behind_links(path),
+            false => path.to_owned(),
         }
     }
 }
@@ -190,6 +201,17 @@ impl PartialPath {
         Ok(())
     }
 
+    /// Gives the work mode and owner of what it is to take the place of, if anything is there.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn take_over(&self, older: &Path) -> Result<()> {
+        match File::open(&self.path) {
+            Ok(file) => replaced::take_over(older, &file),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Leaves the work under the name that it has: it is finished.
     pub(crate) fn keep(mut self) -> PathBuf {
         let path = std::mem::take(&mut self.path);
@@ -210,6 +232,9 @@ impl PartialPath {
         }
         if let Some(state) = &self.state {
             state.check(&self.path)?;
+        }
+        if force {
+            self.take_over(target)?;
         }
         name(&self.path, target, force)?;
         // Dropped next, this finds nothing at the old name.
@@ -272,14 +297,15 @@ impl Partial {
 }
 
 impl OutputFile {
-    /// Opens a temporary file beside `path`, which must not exist yet (unless `options.force`), must
-    /// be none of the inputs, and must lie in a folder with `bytes` bytes free. Runs that can be resumed see that it is being
+    /// Opens a temporary file beside `path`, which must not exist yet (unless `options.force`: then it has the mode of that file
+    /// from the start), must be none of the inputs, and must lie in a folder with `bytes` bytes free. Runs that can be resumed see that it is being
     /// written.
     ///
     /// # Errors
     /// [`Error::OutputExists`], [`Error::OutputIsInput`], [`Error::BeingWritten`], [`Error::NoFolder`] and the others of
     /// places that no file can be at, [`Error::NoSpace`], [`Error::OutputRefused`], [`Error::Interrupted`], [`Error::Io`].
     pub fn create(path: &Path, bytes: u64, options: &WriteOptions) -> Result<OutputFile> {
+        let path = &*options.place(path);
         check_target(path, options)?;
         check_space(path, bytes)?;
         let mut partial = partial();
@@ -290,6 +316,10 @@ impl OutputFile {
         }
         let (file, temporary) = create_temporary(path)?;
         let state = FileState::of(&file).map_err(|source| Error::io(&temporary, "look at", source));
+        let state = state.and_then(|state| match options.force {
+            true => replaced::take_over(path, &file).map(|()| state),
+            false => Ok(state),
+        });
         // Others see this run now: of two that begin at once, this one gives way.
         let other = journal::locked(path, None);
         if state.is_err() || other.is_some() {
@@ -547,6 +577,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 /// [`Error::OutputExists`], [`Error::OutputIsInput`], [`Error::BeingWritten`] and the others of [`OutputFile::create`], save
 /// for those of the disk.
 pub fn check_target(path: &Path, options: &WriteOptions) -> Result<()> {
+    let path = &*options.place(path);
     check_unlocked_target(path, options)?;
     journal::check_unlocked(path)
 }

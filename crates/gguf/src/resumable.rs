@@ -34,6 +34,7 @@ use crate::file_state::{FileState, written_to};
 use crate::hash::hexadecimal;
 use crate::journal::{self, JOURNAL, Journal, Line, NOTE_BYTES, being_written, open_own, refused};
 use crate::output::{self, StagedFile, WriteOptions, beside};
+use crate::replaced;
 use crate::runs;
 use crate::shard_writer::{ShardPlan, commit_set};
 use crate::writer;
@@ -365,6 +366,7 @@ impl ResumableWriter {
                 self.verify_again(index, &mut file)?;
             }
             let shard = &mut self.files[index];
+            replaced::take_over(&shard.path, &file)?;
             let state = shard.left(&file)?;
             let (path, force) = (&shard.path, self.force);
             staged.push(StagedFile::kept(path, &shard.partial, state, force));
@@ -631,7 +633,11 @@ fn prepare(
         }
         let file = match shard.state {
             Some(_) => shard.reopen()?,
-            None => make_own(&shard.partial)?,
+            None => {
+                let file = make_own(&shard.partial)?;
+                replaced::take_over_opened(&shard.path, &file)?;
+                file
+            }
         };
         let cut = file.set_len(end);
         cut.map_err(|source| Error::io(&shard.partial, "cut", source))?;

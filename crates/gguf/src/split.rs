@@ -135,6 +135,7 @@ pub(crate) fn write_options(model: &Model, force: bool) -> WriteOptions {
     let shards = model.shards();
     WriteOptions {
         force,
+        through_links: false,
         inputs: shards.iter().map(|file| file.path().to_owned()).collect(),
         long_names: true,
         endian: shards[0].endian(),

@@ -74,6 +74,7 @@ impl ReportFolder {
         let parent = finished.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(|source| PipelineError::io(parent, source))?;
         let folder = PartialPath::create_folder(&temporary(finished, "partial"))?;
+        folder.take_over(finished)?;
         Ok(ReportFolder {
             files: Vec::new(),
             folder,
@@ -90,7 +91,9 @@ impl ReportFolder {
     /// Writes one report.
     pub fn write(&mut self, name: &str, text: &str) -> Result<(), PipelineError> {
         let path = self.folder.path().join(name);
-        self.files.push(PartialPath::write(&path, text.as_bytes())?);
+        let report = PartialPath::write(&path, text.as_bytes())?;
+        report.take_over(&self.finished.join(name))?;
+        self.files.push(report);
         Ok(())
     }
 

@@ -13,8 +13,9 @@ use gristmill_engine::{
 use gristmill_tokenizer::EncodeOptions;
 use serde_json::Value;
 
-use super::chat_flags::{self, JsonObject};
+use super::chat_flags::JsonObject;
 use super::command::{self, Command};
+use super::history::Conversation;
 use super::input::{self, Messages, Said};
 use super::output::{Budget, OutputFlags};
 use super::prompt_cache::PromptCache;
@@ -47,6 +48,9 @@ pub struct Chat<'a> {
     output: &'a OutputFlags,
     cache: PromptCache,
     messages: Vec<Message>,
+    /// The conversation as the file that keeps it has it, and that of the file that was loaded since.
+    kept: Conversation,
+    loaded: Option<Conversation>,
     /// Messages that every conversation begins with.
     n_fixed: usize,
     /// The answer that `/regen` asked to replace; it comes back where that fails.
@@ -83,6 +87,8 @@ impl<'a> Chat<'a> {
             cache: PromptCache::default(),
             n_fixed: 0,
             messages: Vec::new(),
+            kept: Conversation::default(),
+            loaded: None,
             replaced: Vec::new(),
             attached: String::new(),
             n_calls: 0,
@@ -90,8 +96,9 @@ impl<'a> Chat<'a> {
     }
 
     /// The conversation so far, under instructions where there are some: they take the place of those it had.
-    pub fn begun(mut self, messages: Vec<Message>, system: Option<String>) -> Self {
-        self.messages = messages;
+    pub fn begun(mut self, kept: Conversation, system: Option<String>) -> Self {
+        self.messages = kept.messages();
+        self.kept = kept;
         self.n_fixed = self.n_instructions();
         if let Some(text) = system {
             self.instruct(text);
@@ -244,11 +251,15 @@ impl<'a> Chat<'a> {
                     return Err(anyhow::anyhow!("{shown}: exists already")
                         .context(Hint::new("give the name of a new file")));
                 }
-                chat_flags::write_conversation(&path, &self.messages)?;
+                let form = self.loaded.as_ref().unwrap_or(&self.kept);
+                form.write(&path, &self.messages, false)?;
                 say!("wrote {} messages", self.messages.len());
             }
             Command::Load(path) => {
-                self.messages = chat_flags::read_conversation(&path)?;
+                let loaded = Conversation::read(&path)?;
+                self.messages = loaded.messages();
+                self.kept.learn(&loaded);
+                self.loaded = Some(loaded);
                 self.n_fixed = self.n_instructions();
                 say!("the conversation has {} messages", self.messages.len());
             }
@@ -336,7 +347,10 @@ impl<'a> Chat<'a> {
     fn fitting_prompt(&self) -> anyhow::Result<ChatPrompt> {
         let n_ctx = self.session.context().n_ctx();
         let whole = self.prompt(&self.messages)?;
-        if self.options.context_shift.is_none() || whole.ids.len() < n_ctx {
+        let fits = |prompt: &ChatPrompt| {
+            prompt.ids.len() < n_ctx && self.session.check(&prompt.ids, &self.options).is_ok()
+        };
+        if self.options.context_shift.is_none() || fits(&whole) {
             return Ok(whole);
         }
         let (fixed, said) = self.messages.split_at(self.n_fixed);
@@ -345,7 +359,7 @@ impl<'a> Chat<'a> {
         for start in (0..said.len()).filter(asks) {
             let prompt = self.prompt(&[fixed, &said[start..]].concat())?;
             let n_prompt = prompt.ids.len();
-            if n_prompt < n_ctx {
+            if fits(&prompt) {
                 fitting = Some((start, prompt));
             }
             if n_prompt <= n_ctx / 2 {
@@ -425,7 +439,7 @@ impl<'a> Chat<'a> {
         self.n_calls += reply.calls.len();
         self.messages.push(Message::answer(&reply));
         if let Some(path) = &self.rules.history {
-            chat_flags::write_conversation(path, &self.messages)?;
+            self.kept.write(path, &self.messages, true)?;
         }
         if listener.interrupted() && !go_on {
             interrupt::leave();

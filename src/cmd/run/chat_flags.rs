@@ -1,12 +1,9 @@
 //! Flags of a chat: who says what, by which template, and what becomes of reasoning and tool calls.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use gristmill_engine::chat::Message;
 use gristmill_engine::reply::ReasoningForm;
-use gristmill_gguf::{OutputFile, WriteOptions};
 use serde_json::{Map, Value};
 
 use crate::escapes::unescape;
@@ -201,42 +198,10 @@ impl ChatFlags {
 }
 
 /// The JSON of a file.
-pub fn read_json(path: &Path) -> anyhow::Result<Value> {
+fn read_json(path: &Path) -> anyhow::Result<Value> {
     let shown = path.display();
     let bytes = std::fs::read(path).with_context(|| format!("{shown}: cannot read it"))?;
     serde_json::from_slice(&bytes).with_context(|| format!("{shown}: is no JSON"))
-}
-
-/// The messages of a saved conversation: a list of them, or an object with one under `messages`.
-pub fn read_conversation(path: &Path) -> anyhow::Result<Vec<Message>> {
-    let shown = path.display();
-    let held = read_json(path)?;
-    let list = held.get("messages").unwrap_or(&held).as_array();
-    let list = list.ok_or_else(|| {
-        anyhow::anyhow!("{shown}: is no conversation").context(Hint::new(
-            "give a JSON list of messages, each {\"role\": …, \"content\": …}",
-        ))
-    })?;
-    let messages = list.iter().enumerate().map(|(index, message)| {
-        Message::from_json(message)
-            .map_err(|wrong| anyhow::anyhow!("{shown}: message {index}: {wrong}"))
-    });
-    messages.collect()
-}
-
-/// Writes a conversation to a file, whole or not at all.
-pub fn write_conversation(path: &Path, messages: &[Message]) -> anyhow::Result<()> {
-    let shown = path.display();
-    let list: Vec<Value> = messages.iter().map(Message::to_json).collect();
-    let text = serde_json::to_string_pretty(&serde_json::json!({"messages": list}))?;
-    let options = WriteOptions {
-        force: true,
-        ..WriteOptions::default()
-    };
-    let mut file = OutputFile::create(path, 0, &options)?;
-    file.write_all((text + "\n").as_bytes())
-        .with_context(|| format!("{shown}: cannot write the conversation"))?;
-    Ok(file.commit()?)
 }
 
 impl ReasoningFlags {

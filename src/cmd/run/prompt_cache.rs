@@ -16,10 +16,11 @@ use crate::interrupt;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Saved session")]
 pub struct PromptCacheFlags {
-    /// Take what was computed of the prompt from this file, and keep it there
+    /// Take what was computed of the prompt from this file, and keep it there; where the file does not hold the whole prompt,
+    /// this prompt takes the place of what it holds
     #[arg(long, value_name = "FILE")]
     prompt_cache: Option<PathBuf>,
-    /// Keep what is said and answered too
+    /// Keep what is said and answered too, in place of what the file holds
     #[arg(long)]
     prompt_cache_all: bool,
     /// Take it from the file, but leave the file as it is
@@ -36,6 +37,8 @@ pub struct PromptCache {
     keeps_prompt: bool,
     /// The model's files, which are never written over.
     inputs: Vec<PathBuf>,
+    /// What the file had at the start, until it is written, where it is to be told what of that goes.
+    found: Option<Vec<u32>>,
 }
 
 impl PromptCacheFlags {
@@ -69,17 +72,19 @@ impl PromptCacheFlags {
         };
         let writes = !self.prompt_cache_ro;
         let shards = session.context().model().file().shards().iter();
-        let cache = PromptCache {
+        let mut cache = PromptCache {
             path: Some(path.clone()),
             keeps_all: writes && self.prompt_cache_all,
             keeps_prompt: writes,
             inputs: shards.map(|shard| shard.path().to_owned()).collect(),
+            found: None,
         };
         if writes {
             check_target(path, &cache.write_options())?;
         }
         let n_tokens = load(path, session).with_context(|| path.display().to_string())?;
         if !quiet {
+            cache.found = n_tokens.map(|_| session.tokens().to_vec());
             match n_tokens {
                 Some(n) => say!("saved session: {n} tokens from {}", path.display()),
                 None if writes => say!("saved session: {} is new", path.display()),
@@ -109,6 +114,7 @@ impl PromptCache {
     fn write_options(&self) -> WriteOptions {
         WriteOptions {
             force: true,
+            through_links: true,
             inputs: self.inputs.clone(),
             ..WriteOptions::default()
         }
@@ -155,10 +161,18 @@ impl PromptCache {
     }
 
     /// Writes the session to its file, whole or not at all.
-    fn save(&self, session: &Session) -> anyhow::Result<()> {
+    fn save(&mut self, session: &Session) -> anyhow::Result<()> {
         let Some(path) = &self.path else {
             return Ok(());
         };
+        if let Some(found) = self.found.take() {
+            let (n_known, n, shown) = (session.n_known(&found), found.len(), path.display());
+            if n_known < n {
+                say!(
+                    "note: {shown} has {n} tokens, of which the first {n_known} are of this prompt; the others are replaced (--prompt-cache-ro keeps them)"
+                );
+            }
+        }
         let mut file = OutputFile::create(path, 0, &self.write_options())?;
         let saved = session.save(&mut file).map_err(anyhow::Error::from);
         let flushed = saved.and_then(|()| Ok(file.flush()?));

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::rewrite::keep_mode;
 use crate::error::{Error, Result};
 use crate::output::{OutputFile, PartialPath, WriteOptions};
+use crate::replaced::keep_mode;
 use crate::source::{PIECE_BYTES, Source};
 
 /// A backup that was asked for, or none. Dropped before [`Backup::keep`], it goes: the edit was not

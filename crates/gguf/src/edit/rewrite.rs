@@ -1,6 +1,6 @@
 //! Writing a new file with the new header and the old data.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -10,6 +10,7 @@ use super::plan::{Outcome, Plan};
 use super::{lock, undo};
 use crate::error::{Error, Result};
 use crate::output::{OutputFile, has_name};
+use crate::replaced::keep_mode;
 use crate::source::{PIECE_BYTES, Source};
 use crate::writer::write_zeros;
 
@@ -114,19 +115,4 @@ fn write_all(
         progress(piece.zeros);
     }
     Ok(())
-}
-
-/// Mode and, where that is allowed, owner of the old file.
-pub(super) fn keep_mode(from: &File, to: &File) -> io::Result<()> {
-    let about = from.metadata()?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{MetadataExt as _, fchown};
-        let now = to.metadata()?;
-        if (about.uid(), about.gid()) != (now.uid(), now.gid()) {
-            // Only an administrator may give files away; the mode is kept all the same.
-            let _ = fchown(to, Some(about.uid()), Some(about.gid()));
-        }
-    }
-    to.set_permissions(about.permissions())
 }

@@ -24,6 +24,7 @@ use crate::faults::Faults;
 use crate::mapping::Mapping;
 use crate::output::{self, OutputFile, WriteOptions};
 use crate::parse::parse;
+use crate::replaced::keep_mode;
 
 const MAGIC: &[u8; 8] = b"GMILLUND";
 const VERSION: u32 = 1;
@@ -79,6 +80,9 @@ pub(super) fn write(path: &Path, file: &mut File, old: &[u8], new: &[u8]) -> Res
     head.extend_from_slice(&seal);
     let bytes = (head.len() + old.len()) as u64;
     let mut out = OutputFile::create(undo, bytes, &WriteOptions::default())?;
+    // It has the old header, which is nobody's who cannot read the file.
+    keep_mode(file, out.file())
+        .map_err(|source| Error::io(undo, "keep the mode of the file", source))?;
     out.write_all(&head)
         .and_then(|()| out.write_all(old))
         .map_err(|source| Error::io(undo, "write the undo file", source))?;
