@@ -43,14 +43,34 @@ fn case_b69_a_full_context_ends_the_answer_unless_it_may_be_shifted() {
     );
     assert_eq!(last["ids"], ended["ids"]);
 
-    let refused =
-        "gristmill run -m a.gguf -no-cnv -p hello -c 64 --log-disable --context-shift --keep";
-    insta::assert_snapshot!(place.run(&format!("{refused} 70")), @r"
-    exit: 1
-    --- stderr
-    error: 70 tokens to keep leave no room to shift a context of 64
-    hint: keep fewer than 62 tokens with --keep, or give a longer context with -c
-    ");
+    // Of a shorter prompt all is kept.
+    let kept = |n| {
+        answer(
+            &place,
+            &format!("-p hello -c 64 -n 100 --context-shift --keep {n}"),
+        )
+        .0
+    };
+    assert_eq!(kept(70)["ids"], kept(-1)["ids"]);
+    // The whole of a long one leaves nothing that could go, however that is asked for.
+    let long = "hello-".repeat(20);
+    let (said, _) = answer(&place, &format!("-p {long} -n 1"));
+    let n = said["prompt_ids"].as_array().expect("a list").len();
+    let refused = format!(
+        "gristmill run -m a.gguf -no-cnv -p {long} -c {} --log-disable --context-shift --keep",
+        n + 2
+    );
+    for keep in [-1, n as i64, 1000] {
+        let shown = place.run(&format!("{refused} {keep}"));
+        assert_eq!(
+            shown,
+            format!(
+                "exit: 1\n--- stderr\nerror: {n} tokens to keep leave no room to shift a context of {}\nhint: keep fewer \
+                 than {n} tokens with --keep, BOS included, or give a longer context with -c",
+                n + 2
+            )
+        );
+    }
     let wrong = place.run(&format!("{refused} -2"));
     let expected = "invalid value '-2' for '--keep <N>': it must be a whole number from -1";
     assert!(
@@ -123,6 +143,29 @@ fn case_b88_a_prompt_cache_spares_the_prompt_and_fits_its_model_only() {
     let before = on["prompt_ids"].as_array().expect("a list");
     assert_eq!(before.iter().collect::<Vec<_>>(), known[..known.len() - 1]);
     assert_eq!(&on["ids"][0], known[known.len() - 1]);
+
+    // As with the reference, another prompt takes the place of what the file holds; what goes is told.
+    let n_known = known.len() - 1;
+    let (_, told) = answer(&place, "-p hello-other -n 1 --prompt-cache s.bin");
+    let expected = format!("note: s.bin has {n_known} tokens, of which the first ");
+    assert!(
+        told.contains(&expected)
+            && told.contains("; the others are replaced (--prompt-cache-ro keeps them)"),
+        "{told}"
+    );
+    let other = std::fs::read(place.path("s.bin")).expect("it is there");
+    // All of this one is known, so that there is nothing to replace.
+    let (_, told) = answer(&place, "-p hello -n 1 --prompt-cache s.bin");
+    assert!(!told.contains("note: "), "{told}");
+    assert_eq!(
+        std::fs::read(place.path("s.bin")).expect("it is there"),
+        other
+    );
+    let (_, told) = answer(
+        &place,
+        "-p hello -n 1 --prompt-cache s.bin --prompt-cache-all",
+    );
+    assert!(told.contains("the others are replaced"), "{told}");
 
     let refused = |words: &str| {
         let line = "gristmill run -m a.gguf -no-cnv -p hi -n 1 --log-disable";
@@ -225,7 +268,7 @@ fn what_is_written_is_nothing_that_is_read() {
     }
     // A failure leaves no file of answers.
     let failed = place.run(&format!(
-        "{run} -f prompt.txt -c 4 --keep 9 --context-shift -o new.txt"
+        "{run} -f prompt.txt -c 4 -n 9 --keep 9 --context-shift -o new.txt"
     ));
     assert!(failed.starts_with("exit: 1"), "{failed}");
     assert_eq!(place.files(), before);

@@ -136,6 +136,18 @@ pub enum EngineError {
         /// The most that the model allows.
         n_ctx_max: usize,
     },
+    /// A query that leaves no room for a document.
+    #[error(
+        "the query takes {n_tokens} tokens with those of the model, so that none of a document fits into {n_ctx}"
+    )]
+    QueryTooLong {
+        /// Tokens of an empty document with this query.
+        n_tokens: usize,
+        /// Positions of the context.
+        n_ctx: usize,
+        /// The most that the model allows.
+        n_ctx_max: usize,
+    },
     /// A vector with an element that is no number.
     #[error("the model gave a vector with the value {value}")]
     VectorNotFinite {
@@ -318,7 +330,7 @@ pub enum EngineError {
         /// The number.
         n: i64,
     },
-    /// So many tokens to keep that a full context could not be shifted.
+    /// So many tokens of the prompt to keep, a BOS among them, that a full context could not be shifted.
     #[error("{n_keep} tokens to keep leave no room to shift a context of {n_ctx}")]
     KeepTooLarge {
         /// Tokens to keep.
@@ -429,7 +441,7 @@ impl EngineError {
             }
             EngineError::Keep { .. } => Some("give a number, or -1 for the whole prompt".into()),
             EngineError::KeepTooLarge { n_ctx, .. } => Some(format!(
-                "keep fewer than {} tokens with --keep, or give a longer context with -c",
+                "keep fewer than {} tokens with --keep, BOS included, or give a longer context with -c",
                 n_ctx.saturating_sub(2)
             )),
             EngineError::CacheFull { .. } => {
@@ -483,6 +495,10 @@ impl EngineError {
             EngineError::TooLongToEmbed { .. } => {
                 "cut it off with --truncate, or split it: the model sees no more at once"
             }
+            EngineError::QueryTooLong {
+                n_ctx, n_ctx_max, ..
+            } if n_ctx < n_ctx_max => "shorten the query, or give a longer context with -c",
+            EngineError::QueryTooLong { .. } => "shorten the query: the model sees no more at once",
             _ => return None,
         })
     }

@@ -308,7 +308,7 @@ pub fn generate(
 ) -> Result<Answer, EngineError> {
     let n_ctx = predictor.n_ctx();
     let room = (n_ctx, predictor.n_ctx_max());
-    check_request(tokenizer, prompt.len(), room, options)?;
+    check_request(tokenizer, prompt, room, options)?;
     let mut writer = AnswerWriter::new(tokenizer, prompt, options)?;
     let n_keep = options
         .context_shift
@@ -363,19 +363,22 @@ pub(crate) fn removed(n_keep: usize, n_ctx: usize) -> Option<Range<usize>> {
 /// could have.
 pub(crate) fn check_request(
     tokenizer: &Tokenizer,
-    n_prompt: usize,
+    prompt: &[u32],
     room: (usize, usize),
     options: &GenerateOptions,
 ) -> Result<(), EngineError> {
-    check_prompt(n_prompt, room, options.limit)?;
-    match options.context_shift {
-        Some(Keep::Tokens(n)) if n + 2 >= room.0 => {
-            return Err(EngineError::KeepTooLarge {
-                n_keep: n,
-                n_ctx: room.0,
-            });
+    check_prompt(prompt.len(), room, options.limit)?;
+    let (n_prompt, n_ctx) = (prompt.len(), room.0);
+    let may_shift = match options.limit {
+        Limit::Tokens(n) => n > n_ctx.saturating_sub(n_prompt),
+        Limit::Endless => true,
+        Limit::Context => false,
+    };
+    if let Some(keep) = options.context_shift.filter(|_| may_shift) {
+        let n_keep = keep.count(prompt, tokenizer);
+        if removed(n_keep, n_ctx).is_none() {
+            return Err(EngineError::KeepTooLarge { n_keep, n_ctx });
         }
-        _ => (),
     }
     Chain::new(&options.sampling, tokenizer).map(drop)
 }

@@ -212,7 +212,7 @@ impl Session {
         let tokenizer = self.context.model().tokenizer();
         let n_ctx_max = self.context.model().network().context_length_max();
         let room = (self.context.n_ctx(), n_ctx_max);
-        check_request(tokenizer, prompt.len(), room, options)
+        check_request(tokenizer, prompt, room, options)
     }
 
     /// Computes the tokens from `start` on, in parts; false if interrupted in between.

@@ -136,11 +136,13 @@ impl Completion<'_> {
         let Some(keep) = &mut self.options.context_shift else {
             return ids.extend(answer);
         };
-        if *keep == Keep::Prompt {
-            let bos = self.session.context().model().tokenizer().bos();
-            let has_bos = bos.is_some() && ids.first().copied() == bos;
-            *keep = Keep::Tokens(ids.len() - usize::from(has_bos));
-        }
+        let bos = self.session.context().model().tokenizer().bos();
+        let has_bos = bos.is_some() && ids.first().copied() == bos;
+        let n_prompt = ids.len() - usize::from(has_bos);
+        *keep = Keep::Tokens(match *keep {
+            Keep::Prompt => n_prompt,
+            Keep::Tokens(n) => n.min(n_prompt),
+        });
         if let Some(&last) = answer.last() {
             // The last token is picked, and not computed yet.
             *ids = self.session.tokens().to_vec();

@@ -171,7 +171,7 @@ fn case_b69_a_full_context_is_shifted_only_when_asked_for() {
     };
     let model = load(&folder.join("llama-f32.gguf"));
     let ids = &fed_ids(&folder)[..20];
-    let answer = |context_shift, limit| {
+    let answer_to = |ids: &[u32], context_shift, limit| {
         let mut session = Session::new(model.clone(), &options(CacheTypes::F16, 64, 16)).unwrap();
         let generate = GenerateOptions {
             limit,
@@ -190,6 +190,7 @@ fn case_b69_a_full_context_is_shifted_only_when_asked_for() {
         let answer = session.generate(ids, &generate, &mut listener);
         answer.map(|answer| (answer, session.tokens().to_vec()))
     };
+    let answer = |context_shift, limit| answer_to(ids, context_shift, limit);
     let (unshifted, _) = answer(None, Limit::Endless).unwrap();
     assert_eq!(unshifted.reason, StopReason::ContextFull);
     assert_eq!(unshifted.ids.len(), 44);
@@ -204,6 +205,8 @@ fn case_b69_a_full_context_is_shifted_only_when_asked_for() {
         (Keep::Tokens(0), has_bos),
         (Keep::Tokens(9), 9 + has_bos),
         (Keep::Prompt, 20),
+        // Of a shorter prompt all.
+        (Keep::Tokens(70), 20),
     ] {
         let (shifted, tokens) = answer(Some(keep), Limit::Tokens(60)).unwrap();
         assert_eq!(shifted.reason, StopReason::Limit);
@@ -215,13 +218,25 @@ fn case_b69_a_full_context_is_shifted_only_when_asked_for() {
         let expected = [&all[..n_keep], &all[n_keep + n_removed..79]].concat();
         assert_eq!(tokens, expected, "{keep:?}");
     }
-    let error = answer(Some(Keep::Tokens(70)), Limit::Endless).unwrap_err();
-    assert_eq!(
-        (error.to_string(), error.hint().unwrap()),
-        (
-            "70 tokens to keep leave no room to shift a context of 64".into(),
-            "keep fewer than 62 tokens with --keep, or give a longer context with -c".into()
-        )
-    );
+    // The same number is refused in whichever way it is said, unless the answer ends before anything would have to go.
+    let long: Vec<u32> = ids.iter().copied().cycle().take(62).collect();
+    for keep in [Keep::Prompt, Keep::Tokens(62), Keep::Tokens(70)] {
+        for limit in [Limit::Endless, Limit::Tokens(3)] {
+            let error = answer_to(&long, Some(keep), limit).unwrap_err();
+            assert_eq!(
+                (error.to_string(), error.hint().unwrap()),
+                (
+                    "62 tokens to keep leave no room to shift a context of 64".into(),
+                    "keep fewer than 62 tokens with --keep, BOS included, or give a longer context with -c".into()
+                )
+            );
+        }
+        let (short, _) = answer_to(&long, Some(keep), Limit::Tokens(2)).unwrap();
+        assert_eq!((short.reason, short.ids.len()), (StopReason::Limit, 2));
+        let (full, _) = answer_to(&long, Some(keep), Limit::Context).unwrap();
+        assert_eq!((full.reason, full.ids.len()), (StopReason::ContextFull, 2));
+    }
+    let (shifted, _) = answer_to(&long[..61], Some(Keep::Prompt), Limit::Tokens(9)).unwrap();
+    assert_eq!((shifted.reason, shifted.ids.len()), (StopReason::Limit, 9));
     assert!(Keep::from_number(-2).is_err());
 }
