@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use gristmill_engine::{
-    CONTEXT_MAX, CacheTypes, EmbedOptions, Embedder, LoadOptions, Model, Pooling, normalize,
+    CONTEXT_MAX, CacheTypes, EmbedOptions, Embedder, EngineError, LoadOptions, Model, Pooling,
+    normalize,
 };
 
 use super::run::placing::PlacingFlags;
@@ -189,16 +190,8 @@ impl Run for Embed {
         self.model.fetch()?;
         let path = self.model.path();
         let mut embedder = self.load.embedder(path, &options)?;
-        let separator = unescape(self.cls_separator.as_bytes());
         let is_rank = embedder.pooling() == Pooling::Rank;
-        let encode = |text: &Vec<u8>| match find(text, &separator).filter(|_| is_rank) {
-            Some(at) => {
-                let (query, document) = (&text[..at], &text[at + separator.len()..]);
-                embedder.encode_pair(query, document, self.load.truncate())
-            }
-            None => embedder.encode(text, self.load.truncate()),
-        };
-        let ids: Vec<Vec<u32>> = texts.iter().map(encode).collect();
+        let ids = self.encode(&embedder, &texts)?;
         if self.verbose_prompt {
             show(embedder.model(), &texts, &ids);
         }
@@ -223,6 +216,47 @@ impl Run for Embed {
 }
 
 impl Embed {
+    /// The ids of texts.
+    fn encode(&self, embedder: &Embedder, texts: &[Vec<u8>]) -> anyhow::Result<Vec<Vec<u32>>> {
+        let truncate = self.load.truncate();
+        let separator = unescape(self.cls_separator.as_bytes());
+        let is_rank = embedder.pooling() == Pooling::Rank;
+        let encode = |(index, text): (usize, &Vec<u8>)| {
+            let Some(at) = find(text, &separator).filter(|_| is_rank) else {
+                let whole = embedder.encode(text, false);
+                return match truncate && whole.len() > embedder.n_ctx() {
+                    true => self.truncated(embedder, text),
+                    false => Ok(whole),
+                };
+            };
+            let (query, document) = (&text[..at], &text[at + separator.len()..]);
+            let ids = embedder.encode_pair(query, document, truncate);
+            ids.map_err(|error| {
+                let source = Box::new(error);
+                EngineError::Item { index, source }.into()
+            })
+        };
+        texts.iter().enumerate().map(encode).collect()
+    }
+
+    /// A text that is too long, cut off. Where nothing is left behind what stands before each text, all would be the same.
+    fn truncated(&self, embedder: &Embedder, text: &[u8]) -> anyhow::Result<Vec<u32>> {
+        let n_ctx = embedder.n_ctx();
+        let n_before = embedder.encode(self.prefix.as_bytes(), false).len();
+        if n_before < n_ctx {
+            return Ok(embedder.encode(text, true));
+        }
+        let (what, remedy) = match &*self.prefix {
+            "" => ("what the model adds to it", "give a longer context with -c"),
+            _ => ("the prefix alone", "shorten --prefix"),
+        };
+        let what = format!("{what} takes {n_before} tokens");
+        Err(
+            anyhow::anyhow!("{what}, so that none of a text fits into {n_ctx}")
+                .context(Hint::new(remedy)),
+        )
+    }
+
     fn texts(&self, is_reference: bool) -> anyhow::Result<Vec<Vec<u8>>> {
         let none = || {
             anyhow::anyhow!("there is no text to embed")

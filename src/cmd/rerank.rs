@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use gristmill_engine::{EmbedOptions, Pooling};
+use gristmill_engine::{EmbedOptions, EngineError, Pooling};
 use serde_json::json;
 
 use super::embed::{EmbedLoadFlags, split};
@@ -76,11 +76,17 @@ impl Run for Rerank {
         let truncate = self.load.truncate();
         let pair =
             |document: &Vec<u8>| embedder.encode_pair(self.query.as_bytes(), document, truncate);
-        let ids: Vec<Vec<u32>> = documents.iter().map(pair).collect();
+        let ids: Result<Vec<Vec<u32>>, EngineError> = documents.iter().map(pair).collect();
+        let ids = ids?;
         let n_tokens: usize = ids.iter().map(Vec::len).sum();
         let scores = embedder
             .embed(&ids, self.load.n_batch())
-            .map_err(|error| of_model(error, path))?;
+            .map_err(|error| match error {
+                EngineError::Item { index, source } => {
+                    of_model(*source, path).context(self.name(index))
+                }
+                error => of_model(error, path),
+            })?;
         let first = scores.iter().flatten().filter_map(|row| row.first());
         let mut ranked: Vec<(usize, f32)> = first.copied().enumerate().collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -109,6 +115,14 @@ impl Run for Rerank {
 }
 
 impl Rerank {
+    /// A document by its number in the results, and where it stands.
+    fn name(&self, index: usize) -> String {
+        match self.document.is_empty() {
+            true => format!("document {index} (line {})", index + 1),
+            false => format!("document {index}"),
+        }
+    }
+
     /// The documents. Case B104: an empty one is an error that names it.
     fn documents(&self) -> anyhow::Result<Vec<Vec<u8>>> {
         let hint = "give them with -d, -f FILE with a line for each, or through a pipe";
@@ -130,8 +144,10 @@ impl Rerank {
         };
         let is_empty = |text: &Vec<u8>| text.trim_ascii().is_empty();
         match documents.iter().position(is_empty) {
-            Some(index) if documents.len() > 1 => Err(anyhow::anyhow!("document {index} is empty")
-                .context(Hint::new("leave it out, or give it a text"))),
+            Some(index) if documents.len() > 1 => {
+                Err(anyhow::anyhow!("{} is empty", self.name(index))
+                    .context(Hint::new("leave it out, or give it a text")))
+            }
             None if !documents.is_empty() => Ok(documents),
             _ => Err(anyhow::anyhow!("there are no documents").context(Hint::new(hint))),
         }

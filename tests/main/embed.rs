@@ -338,13 +338,132 @@ fn case_b104_scores_of_a_classifier() {
         model.display()
     );
     let outcome = place.run(&line);
-    assert!(outcome.contains("error: document 1 is empty"), "{outcome}");
+    assert!(
+        outcome.contains("error: document 1 (line 2) is empty"),
+        "{outcome}"
+    );
     place.write("documents.txt", "the sky\na fox\n");
     let outcome = place.run(&line);
     assert!(
         outcome.starts_with("exit: 0") && outcome.contains("  the sky"),
         "{outcome}"
     );
+}
+
+/// What is cut off is the document, never the query or what the model has behind both; where nothing would be left of the
+/// document, all scores would be one.
+#[test]
+fn a_pair_is_cut_in_the_document_alone() {
+    let Some(bert) = golden("bert") else { return };
+    let place = Workplace::new();
+    let model = place.path("reranker.gguf");
+    let weights: Vec<f32> = (0..64).map(|i| (i % 5) as f32 / 4.0 - 0.5).collect();
+    with_classifier(&bert, &model, &weights, &[0.0], &["LABEL_0"]);
+    // "one" has two tokens; before and behind the query, and behind the document, stands one of the model.
+    let many = |n: usize| vec!["one"; n].join(" ");
+    let scores = |words: &[&str]| {
+        let answer = rerank(&model, words);
+        let results = answer["results"].as_array().expect("a list").clone();
+        let score = |index: usize| {
+            let found = results.iter().find(|result| result["index"] == index);
+            found.expect("it is there")["relevance_score"].clone()
+        };
+        (score(0), score(1))
+    };
+    let query = many(60);
+    let pair = [
+        "-q",
+        &query,
+        "-d",
+        "the sky two three four",
+        "-d",
+        "numbers and a fox",
+    ];
+    let (one, other) = scores(&[&pair[..], &["--truncate"]].concat());
+    assert_ne!(one, other);
+    let refusal = |words: &[&str]| {
+        let mut command = place.command("gristmill");
+        command
+            .arg("rerank")
+            .arg(&model)
+            .args(["-t", "1"])
+            .args(words);
+        let output = piped(&mut command, b"").1;
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    // 3 + 2 * 63 tokens.
+    let query = many(63);
+    let pair = ["-q", &query, "-d", "the sky", "-d", "a fox"];
+    let expected = "error: the query takes 129 tokens with those of the model, so that none of a document fits into 128\n\
+                    hint: shorten the query: the model sees no more at once\n";
+    assert_eq!(refusal(&pair), expected);
+    assert_eq!(refusal(&[&pair[..], &["--truncate"]].concat()), expected);
+    assert!(
+        refusal(&[&pair[..], &["-c", "64"]].concat()).contains("or give a longer context with -c")
+    );
+    // Of several documents the one at fault is named by its number in the results, and by its line.
+    let long = many(90);
+    let named = refusal(&["-q", "x", "-d", "a fox", "-d", &long]);
+    assert!(
+        named.starts_with("error: document 1: it has ") && named.contains("--truncate"),
+        "{named}"
+    );
+    let file = place.write("documents.txt", format!("a fox\n{long}\n"));
+    let named = refusal(&["-q", "x", "-f", &file.to_string_lossy()]);
+    assert!(
+        named.starts_with("error: document 1 (line 2): it has "),
+        "{named}"
+    );
+    // The same of pairs and prefixes of `embed`.
+    let texts = format!("short\tpair\n{query}\ta fox");
+    let message = failure(&model, &["-p", &texts, "--truncate"]);
+    assert!(
+        message.starts_with("error: text 1: the query takes 129 tokens"),
+        "{message}"
+    );
+    let prefix = format!("{query} ");
+    let message = failure(&bert, &["-p", "a\nb", "--prefix", &prefix, "--truncate"]);
+    assert_eq!(
+        message,
+        "error: the prefix alone takes 128 tokens, so that none of a text fits into 128\n\
+         hint: shorten --prefix\n"
+    );
+    let message = failure(&bert, &["-p", "a\nb", "-c", "2", "--truncate"]);
+    assert!(
+        message.contains("what the model adds to it takes 2 tokens"),
+        "{message}"
+    );
+    // In a form of the model's own, all that stands behind the document stays.
+    let form = "tokenizer.chat_template.rerank=str:[CLS]{query}[SEP]{document}[SEP]fox[SEP]";
+    let run = place.run(&format!("gristmill edit reranker.gguf --set {form}"));
+    assert!(run.starts_with("exit: 0"), "{run}");
+    let texts = format!("the sky\tone\nthe sky\t{}", many(90));
+    let words = ["-p", &texts, "--truncate", "--verbose-prompt"];
+    let shown = run_on("gristmill", &model, &words, b"").stderr;
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    let ids = |number: usize| -> Vec<String> {
+        let mut lines = shown.lines();
+        let head = format!("prompt {number}: ");
+        lines
+            .find(|line| line.starts_with(&head))
+            .expect("it is shown");
+        let tokens = lines.skip_while(|line| !line.contains(" -> '"));
+        let tokens = tokens.take_while(|line| line.contains(" -> '"));
+        tokens.map(str::to_owned).collect()
+    };
+    let (short, long) = (ids(0), ids(1));
+    assert_eq!(long.len(), 128, "{shown}");
+    // The document has two tokens.
+    let n_before = short.iter().position(|line| line.ends_with("'[SEP]'"));
+    let n_before = n_before.expect("it is there") + 1;
+    assert_eq!(long[..n_before + 2], short[..n_before + 2]);
+    let behind = &short[n_before + 2..];
+    assert!(
+        behind[0].ends_with("'[SEP]'") && behind.len() > 2,
+        "{short:?}"
+    );
+    assert_eq!(&long[128 - behind.len()..], behind);
 }
 
 /// Case B104: a model that answers yes or no gives the share of yes of the last row.

@@ -100,30 +100,65 @@ impl Embedder {
     }
 
     /// The ids of a query and a document: in the model's own form for rerankers where it has one, else one after the
-    /// other with the model's tokens between them. Neither can contain control tokens.
-    pub fn encode_pair(&self, query: &[u8], document: &[u8], truncate: bool) -> Vec<u32> {
+    /// other with the model's tokens between them. Neither can contain control tokens. With `truncate`, what does not fit of the
+    /// document is left out.
+    ///
+    /// Errors: [`EngineError::QueryTooLong`] where no token of a document that is too long would be left.
+    pub fn encode_pair(
+        &self,
+        query: &[u8],
+        document: &[u8],
+        truncate: bool,
+    ) -> Result<Vec<u32>, EngineError> {
+        let n_ctx = self.n_ctx();
+        let (mut ids, n_behind) = self.pair(query, document);
+        if ids.len() <= n_ctx {
+            return Ok(ids);
+        }
+        let n_tokens = self.pair(query, b"").0.len();
+        if n_tokens >= n_ctx {
+            let n_ctx_max = self.model().network().context_length_max();
+            return Err(EngineError::QueryTooLong {
+                n_tokens,
+                n_ctx,
+                n_ctx_max,
+            });
+        }
+        if truncate {
+            let n_behind = n_behind.min(n_ctx);
+            ids.drain(n_ctx - n_behind..ids.len() - n_behind);
+        }
+        Ok(ids)
+    }
+
+    /// The ids of a query and a document, and how many of them stand behind the document.
+    fn pair(&self, query: &[u8], document: &[u8]) -> (Vec<u32>, usize) {
         let model = self.model();
         let tokenizer = model.tokenizer();
-        let ids = match model.template_source(Some("rerank")) {
-            Some(template) => {
-                let (text, plain) = filled(&template, query, document);
-                let options = EncodeOptions {
-                    add_special: false,
-                    parse_special: true,
-                };
-                tokenizer.encode_guarded(&text, options, &plain)
-            }
-            None => {
-                let plain = |text| tokenizer.encode(text, EncodeOptions::default());
-                let mut ids: Vec<u32> = tokenizer.added_first().into_iter().collect();
-                ids.extend(plain(query));
-                ids.extend(tokenizer.separators());
-                ids.extend(plain(document));
-                ids.extend(tokenizer.added_last());
-                ids
-            }
+        let Some(template) = model.template_source(Some("rerank")) else {
+            let plain = |text| tokenizer.encode(text, EncodeOptions::default());
+            let mut ids: Vec<u32> = tokenizer.added_first().into_iter().collect();
+            ids.extend(plain(query));
+            ids.extend(tokenizer.separators());
+            ids.extend(plain(document));
+            ids.extend(tokenizer.added_last());
+            return (ids, usize::from(tokenizer.added_last().is_some()));
         };
-        self.shortened(ids, truncate)
+        let options = EncodeOptions {
+            add_special: false,
+            parse_special: true,
+        };
+        let encode = |template: &str| {
+            let (text, plain) = filled(template, query, document);
+            tokenizer.encode_guarded(&text, options, &plain)
+        };
+        let ids = encode(&template);
+        let behind = template.rsplit_once("{document}");
+        let behind = behind.map_or_else(Vec::new, |(_, behind)| encode(behind));
+        // The first tokens behind the document may be joined with its last ones.
+        let same = ids.iter().rev().zip(behind.iter().rev());
+        let n_behind = same.take_while(|(one, other)| one == other).count();
+        (ids, n_behind)
     }
 
     fn shortened(&self, mut ids: Vec<u32>, truncate: bool) -> Vec<u32> {
