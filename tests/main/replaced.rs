@@ -75,7 +75,7 @@ fn what_was_private_stays_so_when_it_is_replaced() {
         .iter()
         .enumerate()
     {
-        let line = format!("gristmill edit q.gguf --set general.name={number}");
+        let line = format!("gristmill edit q.gguf --force --set general.name={number}");
         let text = text.replace(' ', "-");
         let again = format!("gristmill edit q.gguf --force --set general.name={text}");
         assert_stays_private(&place, &["q.gguf"], &line, &again);
