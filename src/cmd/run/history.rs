@@ -144,14 +144,14 @@ fn list_in(text: &str) -> Option<Range<usize>> {
         b'{' => {
             let entries = pieces(text, whole.start + 1..whole.end - 1).into_iter();
             // Of several with one name the last one counts, as it does for those that read JSON.
-            let values = entries.filter_map(|entry| {
+            let mut values = entries.filter_map(|entry| {
                 let name = string_in(text, entry.start)?;
-                let is_list = serde_json::from_str::<String>(&text[name.clone()]);
+                let key = serde_json::from_str::<String>(&text[name.clone()]);
                 let colon = trimmed(text, name.end..entry.end);
                 let value = trimmed(text, colon.start + 1..entry.end);
-                (is_list.ok()? == "messages").then_some(value)
+                (key.ok()? == "messages").then_some(value)
             });
-            values.last()?
+            values.next_back()?
         }
         _ => return None,
     };
