@@ -22,7 +22,7 @@ pub struct AdapterFlags {
     /// The same with a factor each
     #[arg(long, value_name = "FILE:SCALE,…", value_delimiter = ',', value_parser = scaled)]
     control_vector_scaled: Vec<Scaled>,
-    /// First and last layer that control vectors are added behind, counted from 1 [default: all]
+    /// First and last layer that control vectors are added behind, counted from 1; 0 is for those of the model [default: all]
     #[arg(long, value_names = ["FIRST", "LAST"], num_args = 2)]
     control_vector_layer_range: Option<Vec<usize>>,
 }
@@ -50,6 +50,14 @@ pub fn scaled(text: &str) -> Result<Scaled, String> {
 }
 
 impl AdapterFlags {
+    /// The files, each as often as it is named.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let scaled = self.lora_scaled.iter().chain(&self.control_vector_scaled);
+        let plain = self.lora.iter().chain(&self.control_vector);
+        let paths = plain.chain(scaled.map(|scaled| &scaled.path));
+        paths.map(PathBuf::as_path)
+    }
+
     /// Opens the adapters and holds them against a model.
     pub fn load(&self, model: &Arc<Model>) -> anyhow::Result<Adapters> {
         let mut loras = Vec::new();
@@ -81,7 +89,25 @@ impl AdapterFlags {
             [first, last] => (first, last),
             _ => (0, 0),
         });
-        Ok(Some(ControlVector::load(model, &files, layers)?))
+        let vector = ControlVector::load(model, &files, layers).map_err(|error| match error {
+            EngineError::DirectionSum { .. } => {
+                let mut names: Vec<_> = files.iter().map(|(file, _)| file.path()).collect();
+                names.sort();
+                names.dedup();
+                let names: Vec<_> = names
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect();
+                anyhow::Error::new(error).context(names.join(", "))
+            }
+            error => error.into(),
+        })?;
+        if vector.n_layers() == 0 {
+            say!(
+                "warning: no control vector has a direction for these layers, so nothing is added"
+            );
+        }
+        Ok(Some(vector))
     }
 }
 

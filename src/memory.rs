@@ -20,9 +20,10 @@ const CONTEXT_KEPT: usize = 4096;
 
 /// Compares what a model would take with what is available, before anything of it is loaded: what cannot fit is refused, a
 /// context that nobody asked for made to fit, and a warning given where the weights do not fit beside it. `demand` is what has
-/// to stay in memory.
+/// to stay in memory, `beside` the bytes of tensors in files beside the model.
 pub fn before_loading(
     file: &gguf::Model,
+    beside: u64,
     options: &mut LoadOptions,
     demand: Demand,
     quiet: bool,
@@ -32,6 +33,7 @@ pub fn before_loading(
     else {
         return Ok(());
     };
+    let estimator = estimator.beside(beside);
     let Ok(mut estimate) = estimator.estimate(options) else {
         return Ok(());
     };
@@ -58,7 +60,7 @@ pub fn before_loading(
     if estimate.total() > memory && !quiet {
         say!(
             "warning: {} of weights do not fit into memory beside {} of the program's own: {} are available, so parts of the file are read again for each token",
-            size(estimate.weights),
+            size(estimate.mapped()),
             size(estimate.anonymous()),
             size(memory)
         );
@@ -67,12 +69,28 @@ pub fn before_loading(
     Ok(())
 }
 
+/// Bytes of the tensors of files that are used beside a model.
+pub fn bytes_beside<'a>(paths: impl IntoIterator<Item = &'a Path>) -> gguf::Result<u64> {
+    let mut n_bytes = 0u64;
+    for path in paths {
+        let file = gguf::Model::open_header(path)?;
+        let bytes = file.tensors().iter().map(|tensor| tensor.bytes);
+        n_bytes = bytes.fold(n_bytes, u64::saturating_add);
+    }
+    Ok(n_bytes)
+}
+
 /// What is needed, part by part, and what there is.
 fn too_much(path: &Path, estimate: &Estimate, demand: Demand, memory: u64) -> String {
     let context = &estimate.context;
-    let weights = match demand {
-        Demand::All => format!("weights {}, ", size(estimate.weights)),
-        Demand::Anonymous => String::new(),
+    let weights = match (demand, estimate.beside) {
+        (Demand::Anonymous, _) => String::new(),
+        (Demand::All, 0) => format!("weights {}, ", size(estimate.weights)),
+        (Demand::All, beside) => format!(
+            "weights {}, adapters and drafts {}, ",
+            size(estimate.weights),
+            size(beside)
+        ),
     };
     format!(
         "{}: a context of {} tokens needs {} of memory ({weights}KV cache {}, compute {}, program {}), and {} are available",

@@ -1,5 +1,7 @@
 //! Tests of the built binary: one helper runs it and shows exit code, output and errors, which inline snapshots hold.
 
+#[path = "main/adapter_faults.rs"]
+mod adapter_faults;
 #[path = "main/adapters.rs"]
 mod adapters;
 #[path = "main/arguments.rs"]

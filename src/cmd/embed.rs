@@ -12,7 +12,7 @@ use gristmill_engine::{
 };
 
 use super::run::placing::PlacingFlags;
-use super::run::{flags, input, of_model};
+use super::run::{flags, input, of_adapted};
 use super::{Invocation, Run};
 use crate::adapters::AdapterFlags;
 use crate::escapes::unescape;
@@ -195,9 +195,10 @@ impl Run for Embed {
         if self.verbose_prompt {
             show(embedder.model(), &texts, &ids);
         }
+        let adapters = embedder.adapters().clone();
         let mut vectors = embedder
             .embed(&ids, self.load.n_batch())
-            .map_err(|error| of_model(error, path))?;
+            .map_err(|error| of_adapted(error, path, Some(&adapters)))?;
         if !is_rank {
             // At most i32::MAX by its parser.
             let kind = self.embd_normalize as i32;

@@ -1,7 +1,7 @@
 //! `estimate`: how much memory a model takes, before it is loaded or even fetched.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gristmill_engine::LoadOptions;
 use gristmill_gguf::{Model, Summary};
@@ -13,6 +13,7 @@ use serde_json::json;
 use super::run::flags::LoadFlags;
 use super::run::rope::RopeFlags;
 use super::{Invocation, Run};
+use crate::adapters::AdapterFlags;
 use crate::display::{cut, pad, printable, size};
 use crate::failure::Hint;
 use crate::memory::{self, words};
@@ -40,6 +41,11 @@ pub struct Estimate {
     load: LoadFlags,
     #[command(flatten)]
     rope: RopeFlags,
+    /// A smaller model that drafts; its weights count too
+    #[arg(long, visible_alias = "model-draft", value_name = "FILE")]
+    spec_draft_model: Option<PathBuf>,
+    #[command(flatten)]
+    adapters: AdapterFlags,
     #[command(flatten)]
     generic: GenericFlags,
 }
@@ -100,7 +106,12 @@ impl Run for Estimate {
         options.n_sequences = self.parallel;
         options.rope = self.rope.overrides();
         let of_path = |error| super::run::of_model(error, path);
+        let beside = self
+            .adapters
+            .paths()
+            .chain(self.spec_draft_model.as_deref());
         let estimator = Estimator::new(&file, &options.rope).map_err(of_path)?;
+        let estimator = estimator.beside(memory::bytes_beside(beside)?);
         let options = estimator.options(&options);
         let report = Report {
             path,
@@ -203,7 +214,8 @@ impl Report<'_> {
 
     /// What running takes under a recipe.
     fn total_under(&self, recipe: &RecipeEstimate) -> u64 {
-        recipe.weights.saturating_add(self.bytes.anonymous())
+        let others = self.bytes.total() - self.bytes.weights;
+        recipe.weights.saturating_add(others)
     }
 
     fn fits(&self, recipe: &RecipeEstimate) -> bool {
@@ -262,16 +274,22 @@ impl Report<'_> {
                 format!("{} with the vocabulary", size(bytes.program)),
             ),
             (
+                "beside it",
+                format!("{} of adapters and drafts", size(bytes.beside)),
+            ),
+            (
                 "total",
                 format!(
-                    "{}: {} mapped from the file, {} anonymous",
+                    "{}: {} mapped from the {}, {} anonymous",
                     size(bytes.total()),
-                    size(bytes.weights),
+                    size(bytes.mapped()),
+                    if bytes.beside > 0 { "files" } else { "file" },
                     size(bytes.anonymous())
                 ),
             ),
         ];
-        for (label, text) in lines {
+        let is_told = |(label, _): &(&str, String)| *label != "beside it" || bytes.beside > 0;
+        for (label, text) in lines.into_iter().filter(is_told) {
             writeln!(out, "{label:<16} {text}")?;
         }
         self.write_fit(out)?;
@@ -378,7 +396,8 @@ impl Report<'_> {
             "arena": context.arena,
             "scratch": context.scratch,
             "program": bytes.program,
-            "mapped": bytes.weights,
+            "beside": bytes.beside,
+            "mapped": bytes.mapped(),
             "anonymous": bytes.anonymous(),
             "total": bytes.total(),
             "available": self.memory,

@@ -103,7 +103,9 @@ impl Run for Logits {
             Some(lengths) => batch_logits(model, &adapters, tokens, lengths, &options, write),
         }
         .map_err(|failure| match failure {
-            Failure::Engine(error) => super::run::of_model(error, self.model.path()),
+            Failure::Engine(error) => {
+                super::run::of_adapted(error, self.model.path(), Some(&adapters))
+            }
             Failure::Disk(error) => anyhow::Error::new(error).context(place()),
         })?;
         out.flush().with_context(place)?;

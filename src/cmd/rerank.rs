@@ -8,7 +8,7 @@ use gristmill_engine::{EmbedOptions, EngineError, Pooling};
 use serde_json::json;
 
 use super::embed::{EmbedLoadFlags, split};
-use super::run::{input, of_model};
+use super::run::{input, of_adapted};
 use super::{Invocation, Run};
 use crate::display::printable;
 use crate::failure::Hint;
@@ -79,13 +79,14 @@ impl Run for Rerank {
         let ids: Result<Vec<Vec<u32>>, EngineError> = documents.iter().map(pair).collect();
         let ids = ids?;
         let n_tokens: usize = ids.iter().map(Vec::len).sum();
+        let adapters = embedder.adapters().clone();
         let scores = embedder
             .embed(&ids, self.load.n_batch())
             .map_err(|error| match error {
                 EngineError::Item { index, source } => {
-                    of_model(*source, path).context(self.name(index))
+                    of_adapted(*source, path, Some(&adapters)).context(self.name(index))
                 }
-                error => of_model(error, path),
+                error => of_adapted(error, path, Some(&adapters)),
             })?;
         let first = scores.iter().flatten().filter_map(|row| row.first());
         let mut ranked: Vec<(usize, f32)> = first.copied().enumerate().collect();

@@ -119,7 +119,10 @@ impl Command for Run {
         self.model.fetch()?;
         let draft = self.speculative.draft_path(&self.model)?;
         let path = self.model.path();
-        let model = load(path, &mut options, &self.placing, quiet)?;
+        let beside = memory::bytes_beside(self.adapters.paths().chain(draft.as_deref()));
+        // What is wrong with one is said where it is loaded.
+        let beside = beside.unwrap_or(0);
+        let model = load(path, beside, &mut options, &self.placing, quiet)?;
         let adapters = self.adapters.load(&model)?;
         let mut answer = self.answer(&model)?;
         let held_to = held_to.map(|asked| asked.compiled(model.tokenizer()));
@@ -191,24 +194,44 @@ fn loaded(
 
 /// What went wrong in computing with a model; where the file may be at fault, it is named.
 pub(super) fn of_model(error: EngineError, path: &std::path::Path) -> anyhow::Error {
+    of_adapted(error, path, None)
+}
+
+/// The same of a model with adapters, which may be at fault as well.
+pub(super) fn of_adapted(
+    error: EngineError,
+    path: &std::path::Path,
+    adapters: Option<&Adapters>,
+) -> anyhow::Error {
+    let beside = adapters.map(Adapters::paths).unwrap_or_default();
+    let beside: Vec<String> = beside
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let path = path.display().to_string();
     match error {
-        EngineError::BadLogits { .. }
-        | EngineError::LogitNotFinite { .. }
-        | EngineError::NoCandidates
-        | EngineError::Model(_)
-        | EngineError::Compute(_) => anyhow::Error::new(error).context(path.display().to_string()),
+        error if error.is_of_numbers() && !beside.is_empty() => anyhow::Error::new(error)
+            .context(format!("{path} with {}", beside.join(", ")))
+            .context(Hint::new(
+                "no value of the adapters is NaN or infinite, but they or their scales may be too large: give smaller ones with --lora-scaled or --control-vector-scaled; if it is the same without them, `gristmill check` tells what is wrong with the model",
+            )),
+        error @ (EngineError::NoCandidates | EngineError::Model(_) | EngineError::Compute(_)) => {
+            anyhow::Error::new(error).context(path)
+        }
+        error if error.is_of_numbers() => anyhow::Error::new(error).context(path),
         error => error.into(),
     }
 }
 
 fn load(
     path: &std::path::Path,
+    beside: u64,
     options: &mut LoadOptions,
     placing: &placing::PlacingFlags,
     quiet: bool,
 ) -> anyhow::Result<Arc<Model>> {
     let file = gristmill_gguf::Model::open(path)?;
-    memory::before_loading(&file, options, placing.demand(), quiet)?;
+    memory::before_loading(&file, beside, options, placing.demand(), quiet)?;
     let model = placing.load_file(file, path, options)?;
     if !quiet {
         let warnings = model.tokenizer().warnings().iter();

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 
+use crate::adapters::{of_tensors, values};
 use crate::fixtures::with_model;
 use crate::harness::Workplace;
 
@@ -164,6 +165,59 @@ fn a_run_reserves_what_was_estimated() {
             assert!(told.contains(&expected), "{flags}: {expected}\n{told}");
         }
     }
+}
+
+/// Adapters and a draft are mapped beside the model. 3 KiB are a direction for each of three layers; the model itself drafts.
+#[test]
+fn what_is_used_beside_the_model_counts() {
+    let place = with_model();
+    let directions = [1, 2, 3].map(|layer| {
+        let name: &str = ["direction.1", "direction.2", "direction.3"][layer - 1];
+        (name, vec![256], values(256, layer))
+    });
+    let about = [("general.architecture", "controlvector")];
+    of_tensors(&place, "control.gguf", &about, &directions);
+    let plain = estimate(&place, "a.gguf");
+    let of = |bytes: &serde_json::Value, name: &str| bytes[name].as_u64().expect("a number");
+    assert_eq!(of(&plain, "beside"), 0);
+    let weights = of(&plain, "weights");
+    for (flags, beside) in [
+        ("--control-vector control.gguf", 3 << 10),
+        (
+            "--control-vector-scaled control.gguf:2,control.gguf:1",
+            6 << 10,
+        ),
+        (
+            "-md a.gguf --control-vector control.gguf",
+            weights + (3 << 10),
+        ),
+    ] {
+        let bytes = estimate(&place, &format!("a.gguf {flags}"));
+        assert_eq!(of(&bytes, "beside"), beside, "{flags}");
+        assert_eq!(of(&bytes, "mapped"), weights + beside, "{flags}");
+        assert_eq!(of(&bytes, "total"), of(&plain, "total") + beside, "{flags}");
+        let [one, other] = [&bytes, &plain].map(|bytes| of(&bytes["recipes"][0], "total"));
+        assert_eq!(one, other + beside, "{flags}");
+    }
+    let shown = place.run("gristmill estimate a.gguf --memory 1GiB -md a.gguf");
+    let lines: Vec<&str> = shown.lines().skip(6).take(2).collect();
+    assert_snapshot!(lines.join("\n"), @r"
+    program          14.22 MiB with the vocabulary
+    beside it        5.01 MiB of adapters and drafts
+    ");
+    let shown = place.run("gristmill estimate a.gguf --lora none.gguf");
+    assert!(shown.contains("error: none.gguf: no such file"), "{shown}");
+    assert!(!run(&place, "22MiB", "-c 64").contains("do not fit"));
+    let warned = run(&place, "22MiB", "-c 64 -md a.gguf");
+    assert!(
+        warned.contains("warning: 10.02 MiB of weights do not fit into memory"),
+        "{warned}"
+    );
+    let refused = run(&place, "22MiB", "-c 64 -md a.gguf --no-mmap --log-disable");
+    assert!(
+        refused.contains("(weights 5.01 MiB, adapters and drafts 5.01 MiB, KV cache"),
+        "{refused}"
+    );
 }
 
 #[cfg(target_os = "linux")]

@@ -1,11 +1,13 @@
 //! Adapters beside a loaded model: low-rank changes of its matrices, and directions for its residual stream.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gristmill_compute::{Backend, BufferId, Changes, LowRank, Shape, Tensor};
 use gristmill_gguf as gguf;
 use gristmill_model::{AdapterPair, check_adapter};
 
+use crate::check_values::check_values;
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::network::usable;
@@ -37,7 +39,8 @@ impl std::fmt::Debug for Adapter {
 impl Adapter {
     /// Checks a file against a model and makes it ready to run with it.
     ///
-    /// Errors: a file that is no adapter, one for another model, one that begins to count in the middle of a text.
+    /// Errors: a file that is no adapter, one for another model, one that begins to count in the middle of a text, one that holds
+    /// NaN or infinity.
     pub fn load(model: &Arc<Model>, file: gguf::Model) -> Result<Arc<Self>, EngineError> {
         if file.kind() != gguf::Kind::Adapter {
             return Err(EngineError::NotAnAdapter {
@@ -71,6 +74,8 @@ impl Adapter {
             let change = adapter.change(pair)?;
             adapter.changes.push(change);
         }
+        // Unlike a model's, they are few, and a fault of theirs would look like one of the model.
+        check_values(&adapter.file, 0)?;
         Ok(Arc::new(adapter))
     }
 
@@ -146,6 +151,8 @@ pub struct ControlVector {
     directions: Vec<Option<Tensor>>,
     /// Their values, by the same number.
     values: Vec<(usize, Vec<u8>)>,
+    /// The files.
+    paths: Vec<PathBuf>,
 }
 
 impl std::fmt::Debug for ControlVector {
@@ -155,10 +162,11 @@ impl std::fmt::Debug for ControlVector {
 }
 
 impl ControlVector {
-    /// The sum of the directions of files, each with a factor, for the layers from `first` to `last`; none for the first and
-    /// the last that can have one. What leaves layer 0 never gets a direction.
+    /// The sum of the directions of files, each with a factor, for the layers from `first` to `last`: 0 is for the first and the
+    /// last that can have one. What leaves layer 0 never gets a direction.
     ///
-    /// Errors: files that hold no directions, or those of another width.
+    /// Errors: as [`ControlVector::check`]; layers that the model does not have, or the last before the first; sums that are not
+    /// finite.
     pub fn load(
         model: &Model,
         files: &[(gguf::Model, f32)],
@@ -166,7 +174,7 @@ impl ControlVector {
     ) -> Result<Arc<Self>, EngineError> {
         let n_layers = model.hyperparameters().n_layers();
         let n_embd = model.hyperparameters().n_embd;
-        let (first, last) = layers.unwrap_or((1, n_layers));
+        let (first, last) = layer_range(layers.unwrap_or_default(), n_layers)?;
         let mut sums: Vec<Option<Vec<f32>>> = vec![None; n_layers];
         for (file, factor) in files {
             for (layer, values) in directions(model, file)? {
@@ -187,12 +195,16 @@ impl ControlVector {
             backend,
             directions: vec![None; n_layers],
             values: Vec::new(),
+            paths: files.iter().map(|(file, _)| file.path().into()).collect(),
         };
         let wanted = |layer: usize| layer >= first && layer <= last;
         for (layer, sum) in sums.iter().enumerate() {
             let Some(sum) = sum.as_ref().filter(|_| wanted(layer)) else {
                 continue;
             };
+            if !sum.iter().all(|value| value.is_finite()) {
+                return Err(EngineError::DirectionSum { layer });
+            }
             let offset = layer * n_embd * 4;
             let bytes: Vec<u8> = sum.iter().flat_map(|value| value.to_le_bytes()).collect();
             vector.backend.write(vector.buffer, offset, &bytes)?;
@@ -210,14 +222,43 @@ impl ControlVector {
 
     /// Whether a file holds directions for a model.
     ///
-    /// Errors: as [`ControlVector::load`].
+    /// Errors: a file of another kind, directions of another width or that are not finite, none at all, nothing but zeros.
     pub fn check(model: &Model, file: &gguf::Model) -> Result<(), EngineError> {
-        directions(model, file).map(|_| ())
+        let n_layers = model.hyperparameters().n_layers();
+        let mut directions = directions(model, file)?;
+        let nothing = |reason| Err(EngineError::NoDirection { reason });
+        directions.retain(|(layer, _)| *layer < n_layers);
+        if directions.is_empty() {
+            return nothing("it holds no direction for a layer of this model");
+        }
+        let mut values = directions
+            .iter()
+            .flat_map(|(_, values)| values.as_chunks().0);
+        match values.all(|value| f32::from_le_bytes(*value) == 0.0) {
+            true => nothing("its directions are all zero"),
+            false => Ok(()),
+        }
     }
 
     /// Layers that get a direction.
     pub fn n_layers(&self) -> usize {
         self.directions.iter().flatten().count()
+    }
+}
+
+/// First and last layer of a range, in which 0 is for the first and the last that there are.
+fn layer_range(
+    (first, last): (usize, usize),
+    n_layers: usize,
+) -> Result<(usize, usize), EngineError> {
+    let range = (first.max(1), if last == 0 { n_layers } else { last });
+    match range.0 <= range.1 && range.1 <= n_layers {
+        true => Ok(range),
+        false => Err(EngineError::ControlLayers {
+            first,
+            last,
+            n_layers,
+        }),
     }
 }
 
@@ -256,7 +297,10 @@ fn directions<'a>(
             (Some(layer), [width, rest @ ..])
                 if *width == n_embd && rest.iter().all(|&extent| extent == 1) =>
             {
-                Ok((layer, view.data))
+                match ty.validate(view.data) {
+                    Ok(()) => Ok((layer, view.data)),
+                    Err(_) => Err(wrong("it holds NaN or infinity".into())),
+                }
             }
             (_, shape) => Err(wrong(format!(
                 "its shape is {shape:?}, the model's width {n_embd}"
@@ -291,6 +335,13 @@ impl Adapters {
     /// Whether the model is computed as it is.
     pub fn is_empty(&self) -> bool {
         self.loras.is_empty() && self.control.is_none()
+    }
+
+    /// Files of the adapters and control vectors.
+    pub fn paths(&self) -> Vec<&Path> {
+        let loras = self.loras.iter().map(|(lora, _)| lora.file.path());
+        let control = self.control.iter().flat_map(|control| &control.paths);
+        loras.chain(control.map(PathBuf::as_path)).collect()
     }
 
     /// Gives the bytes that tell these adapters and scales from others.

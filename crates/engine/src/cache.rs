@@ -37,11 +37,6 @@ pub trait Past {
     /// Errors: [`EngineError::CacheFull`]; then nothing has changed.
     fn append(&mut self, sequence: SequenceId, n: usize) -> Result<(), EngineError>;
 
-    /// Makes `to` a copy of `from`, which it replaces. [`crate::Context::fork`] copies the adapters too.
-    ///
-    /// Errors: those of a backend that has to copy a state.
-    fn fork(&mut self, from: SequenceId, to: SequenceId) -> Result<(), EngineError>;
-
     /// Cuts a sequence back to at most `n` positions and returns the position really reached, from which the
     /// caller prefills again.
     fn truncate(&mut self, sequence: SequenceId, n: usize) -> usize;

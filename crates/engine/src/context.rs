@@ -136,7 +136,7 @@ impl Context {
         &self.cache
     }
 
-    /// The past of the sequences, to truncate, save and restore. It knows nothing of adapters: [`Context::fork`] does.
+    /// The past of the sequences, to truncate, save and restore. It knows nothing of adapters: copies are made by [`Context::fork`].
     pub fn past_mut(&mut self) -> &mut dyn Past {
         &mut self.cache
     }
@@ -193,13 +193,10 @@ impl Context {
         self.adapters.of(sequence).map(|set| &set.adapters)
     }
 
-    /// Makes a sequence a copy of another, adapters included.
-    ///
-    /// Errors: as [`Past::fork`].
-    pub fn fork(&mut self, from: SequenceId, to: SequenceId) -> Result<(), EngineError> {
-        self.cache.fork(from, to)?;
+    /// Makes `to` a copy of `from`, which it replaces, adapters included.
+    pub fn fork(&mut self, from: SequenceId, to: SequenceId) {
+        self.cache.fork(from, to);
         self.adapters.copy(from, to);
-        Ok(())
     }
 
     /// Runs a batch and returns the number of rows of logits, one per token with `output` set, in order; read

@@ -68,6 +68,11 @@ impl Embedder {
         Ok(())
     }
 
+    /// The adapters that it computes with.
+    pub fn adapters(&self) -> &Adapters {
+        &self.adapters
+    }
+
     /// The model.
     pub fn model(&self) -> &Arc<Model> {
         self.context.model()

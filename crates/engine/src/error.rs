@@ -226,6 +226,28 @@ pub enum EngineError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A control vector that would change nothing.
+    #[error("the control vector changes nothing: {reason}")]
+    NoDirection {
+        /// Why.
+        reason: &'static str,
+    },
+    /// Directions that are no numbers once they are multiplied and added.
+    #[error("the directions of layer {layer}, times their factors, are not finite")]
+    DirectionSum {
+        /// The layer.
+        layer: usize,
+    },
+    /// Layers behind which no control vector can be added.
+    #[error("layers {first} to {last} are no range within the model's, 1 to {n_layers}")]
+    ControlLayers {
+        /// First layer asked for.
+        first: usize,
+        /// Last layer asked for.
+        last: usize,
+        /// The last that there is.
+        n_layers: usize,
+    },
     /// An adapter that was loaded for another model.
     #[error("the adapter was loaded for another model")]
     ForeignAdapter,
@@ -392,6 +414,17 @@ fn compute_hint(error: &ComputeError) -> Option<&'static str> {
 }
 
 impl EngineError {
+    /// Whether the model gave something that is no number.
+    pub fn is_of_numbers(&self) -> bool {
+        match self {
+            EngineError::BadLogits { .. }
+            | EngineError::LogitNotFinite { .. }
+            | EngineError::VectorNotFinite { .. } => true,
+            EngineError::Item { source, .. } => source.is_of_numbers(),
+            _ => false,
+        }
+    }
+
     /// Whether what did not fit the context would fit a longer one, as far as the model can have it.
     pub fn fits_longer_context(&self) -> bool {
         let (n_needed, n_ctx_max) = match *self {
@@ -577,6 +610,13 @@ impl EngineError {
                 "use an adapter that counts everywhere; applied to all of a text, this one gives other answers"
             }
             EngineError::Direction { .. } => "make the control vector again, with this model",
+            EngineError::NoDirection { .. } => {
+                "make the control vector again, with this model, or leave it out"
+            }
+            EngineError::DirectionSum { .. } => "give smaller factors with --control-vector-scaled",
+            EngineError::ControlLayers { .. } => {
+                "give the first and then the last layer with --control-vector-layer-range; 0 is for those of the model"
+            }
             _ => return None,
         })
     }

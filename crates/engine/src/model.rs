@@ -319,9 +319,9 @@ impl Model {
             .token_embd
             .filter(|_| spec.slot == Slot::Output);
         named.or(tied).ok_or_else(|| {
-            EngineError::Model(ModelError::AdapterTensor {
-                name: spec.name.clone(),
-                reason: "the model's file has no tensor of this name".to_owned(),
+            EngineError::Model(ModelError::AdapterForeign {
+                name: format!("{}.lora_a", spec.name),
+                base: self.network.hparams.architecture.name,
             })
         })
     }

@@ -105,6 +105,11 @@ impl Session {
         Ok(())
     }
 
+    /// The adapters that it computes with.
+    pub fn adapters(&self) -> Option<&Adapters> {
+        self.context.adapters(self.sequence)
+    }
+
     /// Continues a prompt. What the session has already computed of it is not computed again.
     ///
     /// Errors: as [`generate`].

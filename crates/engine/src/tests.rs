@@ -231,7 +231,7 @@ fn neighbours_change_nothing() {
         );
     }
     // a fork goes on as its origin does
-    context.fork(SequenceId(2), SequenceId(3)).unwrap();
+    context.fork(SequenceId(2), SequenceId(3));
     context
         .decode(&[token(2, 5, true), token(3, 5, true)])
         .unwrap();

@@ -38,7 +38,8 @@ impl AdapterPair {
 /// Holds an adapter's metadata and tensors (names and shapes) against a base model.
 ///
 /// # Errors
-/// `AdapterKind`, `AdapterArchitecture`, `AdapterTensor` and `AdapterShape`; entries of a wrong type.
+/// `AdapterKind`, `AdapterArchitecture`, `AdapterTensor`, `AdapterForeign`, `AdapterUnpaired`, `AdapterEmpty` and `AdapterShape`;
+/// entries of a wrong type.
 pub fn check_adapter<'a>(
     hparams: &Hyperparameters,
     metadata: &Metadata,
@@ -83,17 +84,14 @@ pub fn check_adapter<'a>(
         };
         let spec = specs
             .remove(&name)
-            .ok_or_else(|| ModelError::AdapterTensor {
-                name: name.clone(),
-                reason: format!("architecture {base} has no matrix of this name"),
+            .ok_or_else(|| ModelError::AdapterForeign {
+                name: format!("{name}.lora_a"),
+                base,
             })?;
         pairs.push(pair(spec, both, alpha)?);
     }
     match pairs.is_empty() {
-        true => Err(ModelError::AdapterTensor {
-            name: "*.lora_a".to_owned(),
-            reason: "there is none in this file".to_owned(),
-        }),
+        true => Err(ModelError::AdapterEmpty),
         false => Ok(AdapterDescription {
             pairs,
             invocation_tokens,
@@ -110,9 +108,8 @@ fn wrong(key: &str, found: &Value, expected: &str) -> ModelError {
 }
 
 fn alone(name: &str, half: &str) -> ModelError {
-    ModelError::AdapterTensor {
+    ModelError::AdapterUnpaired {
         name: format!("{name}.lora_{half}"),
-        reason: "its partner is missing".to_owned(),
     }
 }
 
@@ -142,11 +139,16 @@ fn pair(spec: TensorSpec, shapes: [&[u64]; 2], alpha: f32) -> Result<AdapterPair
     let [a, b] = shapes;
     let names = ["a", "b"].map(|half| format!("{}.lora_{half}", spec.name));
     let rank = b.first().copied().unwrap_or(0);
-    let (&[n_in, n_out, ref experts @ ..], true) = (&*spec.dims, rank > 0) else {
-        let reason = "it changes what is no matrix, or has no rank".to_owned();
-        let [_, name] = names;
-        return Err(ModelError::AdapterTensor { name, reason });
+    let wrong = |reason: &str| {
+        let ([_, name], reason) = (names.clone(), reason.to_owned());
+        ModelError::AdapterTensor { name, reason }
     };
+    let &[n_in, n_out, ref experts @ ..] = &*spec.dims else {
+        return Err(wrong("it changes a vector, and only matrices can be"));
+    };
+    if rank == 0 {
+        return Err(wrong("it has no rank"));
+    }
     let (first, second) = match spec.slot.is_table() {
         true => ([rank, n_out], [rank, n_in]),
         false => ([n_in, rank], [rank, n_out]),

@@ -152,6 +152,23 @@ pub enum ModelError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A tensor of an adapter for a matrix that the model does not have.
+    #[error("adapter tensor `{name}`: the model ({base}) has no matrix of this name")]
+    AdapterForeign {
+        /// Name in the adapter.
+        name: String,
+        /// The model's architecture.
+        base: &'static str,
+    },
+    /// Half of a pair of an adapter.
+    #[error("adapter tensor `{name}`: its partner is missing")]
+    AdapterUnpaired {
+        /// The half that is there.
+        name: String,
+    },
+    /// An adapter without a pair.
+    #[error("the adapter holds no low-rank pairs")]
+    AdapterEmpty,
     /// A tensor of an adapter that does not fit the model's.
     #[error("adapter tensor `{name}` has shape {found:?}, the model needs {expected:?}")]
     AdapterShape {
@@ -190,8 +207,13 @@ impl ModelError {
             ModelError::NoLogits { .. } => {
                 "`gristmill embed` makes vectors of texts with it; use another model to continue a text"
             }
-            ModelError::AdapterArchitecture { .. } | ModelError::AdapterShape { .. } => {
+            ModelError::AdapterArchitecture { .. }
+            | ModelError::AdapterForeign { .. }
+            | ModelError::AdapterShape { .. } => {
                 "the adapter was made for another model; give its own base model"
+            }
+            ModelError::AdapterUnpaired { .. } | ModelError::AdapterEmpty => {
+                "the adapter is damaged or incomplete; convert or download it again"
             }
             ModelError::AdapterTensor { .. } | ModelError::AdapterKind { .. } => {
                 "merge the adapter into its base model where it was trained and convert that, or get an adapter of low-rank pairs only"

@@ -397,7 +397,7 @@ pub fn generate(
                 let stops =
                     |show: &Show| listener.interrupted() || show.has_failed() || is_spent(show);
                 let part = step(session, &ids, &options, &mut show, &stops, output);
-                Some(part.map_err(|error| super::of_model(error, &path))?)
+                Some(part.map_err(|error| super::of_adapted(error, &path, session.adapters()))?)
             }
         };
         let n_part = part.as_ref().map_or(0, |part| part.ids.len());

@@ -25,7 +25,7 @@ pub struct PlacingFlags {
     /// Keep the weights from being swapped out
     #[arg(long)]
     mlock: bool,
-    /// Check before running that no block of a tensor holds NaN or infinity
+    /// Check before running that no block of a tensor holds NaN or infinity; of adapters and control vectors it is always checked
     #[arg(long)]
     check_tensors: bool,
 }

@@ -1,5 +1,6 @@
 //! What can be wrong with an adapter.
 
+use gristmill_model::Slot;
 use std::path::PathBuf;
 
 /// Errors of adapters; [`AdapterError::hint`] gives the remedy.
@@ -120,6 +121,14 @@ pub enum AdapterError {
         /// The tensor.
         name: String,
     },
+    /// A matrix of an adapter that holds what is no number.
+    #[error("{}: `{name}` holds NaN or infinity", .path.display())]
+    Values {
+        /// The file.
+        path: PathBuf,
+        /// The matrix.
+        name: String,
+    },
     /// A recipe in place of a type.
     #[error("output type `{name}` is none of an adapter (known: auto, bf16, f16, f32, q8_0)")]
     OutputType {
@@ -151,7 +160,10 @@ impl AdapterError {
                 "the adapter is damaged or incomplete; download it again"
             }
             AdapterError::NotFinite { .. } => {
-                "the adapter holds NaN, infinite or huge values, or its scale is huge; train it again, or download it again"
+                "its scale or its values are huge: give a smaller scale with --lora-scaled, or train it again"
+            }
+            AdapterError::Values { .. } => {
+                "compare the file's hash with its source and download it again; where that is the same, training went wrong"
             }
             AdapterError::Foreign { .. } | AdapterError::Shape { .. } => {
                 "the adapter was made for another model; name its own base model with --base"
@@ -163,6 +175,9 @@ impl AdapterError {
                 "name what `gristmill convert-lora` wrote, or the folder that PEFT wrote"
             }
             AdapterError::Activated { .. } => "merge only adapters that count in all of a text",
+            AdapterError::NoTarget { name, .. } if name != Slot::Output.name() => {
+                "the adapter was made for another model; give its own base model"
+            }
             AdapterError::NoTarget { .. } => {
                 "use the adapter at run time (`gristmill run --lora`), where tied tensors change apart"
             }

@@ -5,13 +5,15 @@
 
 use super::AdapterError;
 use super::config::AdapterConfig;
-use super::peft::PeftAdapter;
+use super::peft::{PeftAdapter, finite};
 use crate::ConvertError;
 use crate::quantize::in_kernel;
 use crate::stream::transposed;
 use gristmill_gguf::{Kind, Model};
 use gristmill_kernels::decode_row;
-use gristmill_model::{AdapterPair, Hyperparameters, Slot, TensorSpec, check_adapter};
+use gristmill_model::{
+    AdapterPair, Hyperparameters, Slot, TensorSpec, check_adapter, tensor_specs,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,8 @@ pub struct MergeSource {
 #[derive(Default)]
 pub(crate) struct Merge {
     adapters: Vec<Opened>,
+    /// Whether the base model has an output projection, be it that its table of embeddings serves.
+    projects: bool,
 }
 
 struct Opened {
@@ -93,8 +97,10 @@ impl Merge {
             })
         };
         let adapters: Result<Vec<Opened>, ConvertError> = sources.iter().map(open).collect();
+        let specs = tensor_specs(hparams);
         Ok(Self {
             adapters: adapters?,
+            projects: specs.iter().any(|spec| spec.slot == Slot::Output),
         })
     }
 
@@ -134,7 +140,7 @@ impl Merge {
     pub fn warning<'a>(&self, mut tensors: impl Iterator<Item = &'a str>) -> Option<String> {
         let has_output = tensors.any(|name| name == Slot::Output.name());
         let changes = self.names().contains(Slot::TokenEmbd.name());
-        (changes && !has_output).then(|| {
+        (changes && self.projects && !has_output).then(|| {
             "the output projection of this model is its table of embeddings: the adapter, made for the latter, changes both"
                 .to_owned()
         })
@@ -143,7 +149,7 @@ impl Merge {
     /// The changes of a tensor, read into memory.
     ///
     /// # Errors
-    /// Those of reading and decoding.
+    /// Those of reading and decoding; [`AdapterError::Values`] and [`AdapterError::NotFinite`].
     pub fn changes_of(&self, name: &str) -> Result<Vec<Change>, ConvertError> {
         let changes = self.adapters.iter().map(|adapter| adapter.change(name));
         changes.filter_map(Result::transpose).collect()
@@ -210,15 +216,11 @@ impl Opened {
         let scale = scale * self.scale;
         let largest = |values: &[f32]| {
             let values = values.iter().map(|value| f64::from(value.abs()));
-            // NaN goes before every number.
-            values.fold(0.0, |one, other| match other.is_nan() || other > one {
-                true => other,
-                false => one,
-            })
+            values.fold(0.0, f64::max)
         };
         // No sum over the ranks can be larger.
         let bound = f64::from(scale).abs() * rank as f64 * largest(&a) * largest(&b);
-        if !scale.is_finite() || bound.is_nan() || bound > f64::from(f32::MAX) {
+        if !scale.is_finite() || bound > f64::from(f32::MAX) {
             return Err(ConvertError::Lora(AdapterError::NotFinite {
                 path: self.path.clone(),
                 name: name.to_owned(),
@@ -247,5 +249,5 @@ fn values(file: &Model, name: &str) -> Result<Vec<f32>, ConvertError> {
     // The file was checked to hold so many elements, and the pair's shapes to be those of the model.
     let mut values = vec![0.0; view.info.n_elements() as usize];
     decode_row(view.info.ty, view.data, &mut values).map_err(|error| in_kernel(name, error))?;
-    Ok(values)
+    finite(values, file.path(), name)
 }

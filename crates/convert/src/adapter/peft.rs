@@ -153,7 +153,7 @@ impl PeftAdapter {
     /// Reads a pair. `factor` multiplies its second matrix.
     ///
     /// # Errors
-    /// `Io`.
+    /// `Io`; [`AdapterError::Values`].
     pub fn read(&self, pair: &Pair, factor: f32) -> Result<Factors, ConvertError> {
         let lengths = pair.dims().map(|dims| (dims[0] * dims[1]) as usize);
         let mut whole = Factors {
@@ -191,6 +191,7 @@ impl PeftAdapter {
         let factor = factor * part.factor_in(pair);
         if factor != 1.0 {
             b.iter_mut().for_each(|value| *value *= factor);
+            b = finite(b, self.path(), &part.b.name)?;
         }
         if part.rank < pair.rank {
             // Only experts, no tables, have ranks that differ. What `a` lacks are rows at its end.
@@ -209,7 +210,18 @@ impl PeftAdapter {
         self.source.read_at(entry.offset, &mut raw)?;
         let mut values = vec![0.0; raw.len() * 8 / entry.dtype.bitsize()];
         decode(entry.dtype, &raw, &mut values);
-        Ok(values)
+        finite(values, self.path(), &entry.name)
+    }
+}
+
+/// The values of a matrix, if all are numbers.
+pub(super) fn finite(values: Vec<f32>, path: &Path, name: &str) -> Result<Vec<f32>, ConvertError> {
+    match values.iter().all(|value| value.is_finite()) {
+        true => Ok(values),
+        false => Err(ConvertError::Lora(AdapterError::Values {
+            path: path.to_owned(),
+            name: name.to_owned(),
+        })),
     }
 }
 

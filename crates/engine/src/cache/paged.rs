@@ -250,6 +250,24 @@ impl PagedCache {
         }
         Some((parts, total))
     }
+
+    /// Makes `to` a copy of `from`, which it replaces. No part of [`Past`], since a past is only worth something with the adapters
+    /// it was computed with: [`crate::Context::fork`] copies both.
+    pub(crate) fn fork(&mut self, from: SequenceId, to: SequenceId) {
+        if from == to {
+            return;
+        }
+        self.truncate(to, 0);
+        let Some(sequence) = self.sequences.get(&from).cloned() else {
+            return;
+        };
+        for (table, pages) in self.tables.iter_mut().zip(&sequence.pages) {
+            for &page in pages.iter().filter(|&&page| page != GONE) {
+                table.holders[page as usize] += 1;
+            }
+        }
+        self.sequences.insert(to, sequence);
+    }
 }
 
 /// Bytes of one page of one tensor.
@@ -299,23 +317,6 @@ impl Past for PagedCache {
         if let Some(sequence) = self.sequences.get_mut(&id) {
             sequence.n_past = n_past + n;
         }
-        Ok(())
-    }
-
-    fn fork(&mut self, from: SequenceId, to: SequenceId) -> Result<(), EngineError> {
-        if from == to {
-            return Ok(());
-        }
-        self.truncate(to, 0);
-        let Some(sequence) = self.sequences.get(&from).cloned() else {
-            return Ok(());
-        };
-        for (table, pages) in self.tables.iter_mut().zip(&sequence.pages) {
-            for &page in pages.iter().filter(|&&page| page != GONE) {
-                table.holders[page as usize] += 1;
-            }
-        }
-        self.sequences.insert(to, sequence);
         Ok(())
     }
 

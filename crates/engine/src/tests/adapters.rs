@@ -274,7 +274,7 @@ fn b99_sequences_with_different_adapters_do_not_mix() {
         sequence: SequenceId(sequence),
         output: true,
     };
-    context.fork(SequenceId(0), SequenceId(9)).unwrap();
+    context.fork(SequenceId(0), SequenceId(9));
     context
         .decode(&[token(0, 5), token(1, 5), token(9, 5)])
         .unwrap();
@@ -339,8 +339,45 @@ fn a_direction_equals_a_bias_behind_the_layer() {
     assert!(difference <= 1e-5, "{difference:e}");
     let plain = adapted(&model, ids, &Adapters::default());
     assert!(largest_difference(&found, &plain) > 1e-2);
-    let outside = control(Some((2, 9)));
+    let outside = control(Some((2, 2)));
     assert_eq!(outside.n_layers(), 0);
+    let whole = [(0, 0), (1, 0), (0, 2)].map(|layers| control(Some(layers)).n_layers());
+    assert_eq!(whole, [1; 3]);
+    for layers in [(2, 9), (3, 0), (2, 1)] {
+        let files = [(open("control.gguf"), 1.0)];
+        let refused = ControlVector::load(&model, &files, Some(layers)).unwrap_err();
+        assert!(
+            matches!(refused, EngineError::ControlLayers { n_layers: 2, .. }),
+            "{layers:?}"
+        );
+    }
+    let huge = [
+        (open("control.gguf"), f32::MAX),
+        (open("control.gguf"), f32::MAX),
+    ];
+    let refused = ControlVector::load(&model, &huge, None).unwrap_err();
+    assert!(matches!(refused, EngineError::DirectionSum { layer: 1 }));
+    for (name, layer, value, reason) in [
+        (
+            "none",
+            2,
+            1.0,
+            "it holds no direction for a layer of this model",
+        ),
+        ("zero", 1, 0.0, "its directions are all zero"),
+        (
+            "nan",
+            1,
+            f32::NAN,
+            "tensor `direction.1`: it holds NaN or infinity",
+        ),
+    ] {
+        let values = (vec![n_embd as u64], vec![value; n_embd]);
+        let only = Tensors::from([(format!("direction.{layer}"), values)]);
+        write(&path(&format!("{name}.gguf")), &about, &only);
+        let checked = ControlVector::check(&model, &open(&format!("{name}.gguf")));
+        assert!(checked.unwrap_err().to_string().ends_with(reason), "{name}");
+    }
     assert!(adapted(&model, ids, &Adapters::new([], Some(outside))) == plain);
     for (name, dims) in [
         ("direction.0", vec![256]),

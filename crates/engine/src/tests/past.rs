@@ -80,7 +80,7 @@ fn neighbours_change_no_bits_behind_windows() {
         let n_vocab = model.n_vocab();
         for position in 0..n {
             if position == 100 {
-                context.fork(SequenceId(0), SequenceId(2)).unwrap();
+                context.fork(SequenceId(0), SequenceId(2));
             }
             let mut batch = vec![token(0, ids[position]), token(1, other[position])];
             if position >= 100 {

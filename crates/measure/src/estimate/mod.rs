@@ -29,6 +29,7 @@ const BYTES_PER_STRING: u64 = 130;
 pub struct Estimator {
     network: Network,
     weights: u64,
+    beside: u64,
     program: u64,
     tensors: recipes::Tensors,
 }
@@ -38,6 +39,8 @@ pub struct Estimator {
 pub struct Estimate {
     /// The tensors of the file.
     pub weights: u64,
+    /// Those of files that are used beside it: adapters, a model that drafts.
+    pub beside: u64,
     /// Cache and intermediate values.
     pub context: ContextBytes,
     /// The program itself, the metadata and the vocabulary.
@@ -50,7 +53,7 @@ pub struct Estimate {
 pub enum Demand {
     /// All of it.
     All,
-    /// All but the weights, which the system can read from the file again.
+    /// All but weights, which the system can read from the file again.
     Anonymous,
 }
 
@@ -61,9 +64,14 @@ impl Estimate {
         context.saturating_add(self.program)
     }
 
+    /// What is mapped from files.
+    pub fn mapped(&self) -> u64 {
+        self.weights.saturating_add(self.beside)
+    }
+
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.anonymous().saturating_add(self.weights)
+        self.anonymous().saturating_add(self.mapped())
     }
 
     /// What a demand asks for.
@@ -91,9 +99,18 @@ impl Estimator {
         Ok(Estimator {
             network: Network::of_file(file, rope)?,
             weights: file.tensors().iter().map(|tensor| tensor.bytes).sum(),
+            beside: 0,
             program: PROGRAM_BYTES + BYTES_PER_STRING * n_strings,
             tensors: recipes::Tensors::of(file),
         })
+    }
+
+    /// The same with so many bytes of tensors in files beside the model.
+    pub fn beside(self, n_bytes: u64) -> Self {
+        Estimator {
+            beside: n_bytes,
+            ..self
+        }
     }
 
     /// The model's layers.
@@ -118,6 +135,7 @@ impl Estimator {
     pub fn estimate(&self, options: &LoadOptions) -> Result<Estimate, EngineError> {
         Ok(Estimate {
             weights: self.weights,
+            beside: self.beside,
             context: self.network.context_bytes(options)?,
             program: self.program,
         })

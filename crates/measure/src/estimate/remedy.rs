@@ -155,7 +155,7 @@ impl Estimator {
         let Ok(estimate) = self.estimate(options) else {
             return Vec::new();
         };
-        let others = estimate.of(Demand::Anonymous);
+        let others = estimate.total() - estimate.weights;
         let fits = |recipe: &RecipeEstimate| {
             recipe.weights < self.weights && recipe.weights.saturating_add(others) <= memory
         };

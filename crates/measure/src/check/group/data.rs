@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gristmill_gguf::{self as gguf, Endian, File, Source, TensorInfo, parallel};
+use gristmill_gguf::{self as gguf, Endian, File, Kind, Source, TensorInfo, parallel};
 use gristmill_quant::{QuantError, TensorType};
 
 use super::structure::without_path;
@@ -43,6 +43,9 @@ static UNREADABLE: Code = Code::error(
     "the system fails to read tensor data, or the file was replaced meanwhile",
     "the disk or the network folder is failing: copy the file elsewhere and compare its hash",
 );
+
+/// The remedy for what is not finite in an adapter or a control vector, which nobody quantizes.
+const OF_TRAINING: &str = "no engine can use it so: compare the hash with its source and fetch the file again, or train or make it again";
 
 /// Bytes of a piece, about.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -129,9 +132,7 @@ fn run(subject: &Subject, findings: &mut Findings) -> Result<(), MeasureError> {
             None => finding,
         });
     }
-    scans
-        .iter()
-        .for_each(|scan| scan.report(subject.is_set(), findings));
+    scans.iter().for_each(|scan| scan.report(subject, findings));
     Ok(())
 }
 
@@ -209,11 +210,11 @@ impl Scan<'_> {
         }
     }
 
-    fn report(&self, in_set: bool, findings: &mut Findings) {
+    fn report(&self, subject: &Subject, findings: &mut Findings) {
         let Scan { file, tensor, .. } = self;
         let place = || {
             let place = Place::tensor(&tensor.name);
-            if in_set {
+            if subject.is_set() {
                 place.in_file(file.path())
             } else {
                 place
@@ -238,7 +239,11 @@ impl Scan<'_> {
                     (first + 1) * block_len - 1
                 )
             };
-            findings.add(&NOT_FINITE, place().at_byte(offset), text);
+            let finding = NOT_FINITE.find(place().at_byte(offset), text);
+            findings.push(match subject.kind() {
+                Kind::Adapter | Kind::ControlVector => finding.with_remedy(OF_TRAINING),
+                _ => finding,
+            });
         }
         let is_weight = tensor.name.ends_with(".weight");
         let is_read = self.n_read.load(Ordering::Relaxed) == tensor.bytes;
