@@ -351,10 +351,7 @@ fn a_direction_equals_a_bias_behind_the_layer() {
             "{layers:?}"
         );
     }
-    let huge = [
-        (open("control.gguf"), f32::MAX),
-        (open("control.gguf"), f32::MAX),
-    ];
+    let huge: Vec<_> = (0..64).map(|_| (open("control.gguf"), f32::MAX)).collect();
     let refused = ControlVector::load(&model, &huge, None).unwrap_err();
     assert!(matches!(refused, EngineError::DirectionSum { layer: 1 }));
     for (name, layer, value, reason) in [
