@@ -153,7 +153,7 @@ impl GraphBuilder {
 
     /// Each token's experts and their weights, by the router's logits `[n_experts, n_tokens]`.
     pub fn route(&mut self, logits: Value, route: &Route) -> Value {
-        self.push(Op::Route(route.clone()), &[logits])
+        self.push(Op::Route(*route), &[logits])
     }
 
     /// `weight` `[n_in, n_out, n_experts]` of each token's experts times `x` `[n_in, n_tokens]`, or `[n_in, n_used, n_tokens]`
@@ -171,11 +171,6 @@ impl GraphBuilder {
     /// Sum of `x` `[n, n_used, n_tokens]` over each token's experts, by their weights: `[n, n_tokens]`.
     pub fn combine(&mut self, x: Value, routes: Value) -> Value {
         self.push(Op::Combine, &[x, routes])
-    }
-
-    /// `x / (1 + exp(-gate))`, for a gate `[1, n_tokens]` and `x` `[n, n_tokens]`.
-    pub fn gate_rows(&mut self, x: Value, gate: Value) -> Value {
-        self.push(Op::GateRows, &[x, gate])
     }
 
     /// `x + row`, for a row `[n]` (F32) and `x` `[n, ..]`.

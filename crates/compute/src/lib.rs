@@ -30,6 +30,6 @@ pub use error::ComputeError;
 pub use executor::Executor;
 pub use graph::{BatchShape, Graph, GraphBuilder, Node, Value};
 pub use input::{Input, Inputs};
-pub use op::{Activation, Attention, Gating, KvLayer, Op, Rope, RopeStyle, Route, Yarn};
+pub use op::{Activation, Attention, KvLayer, Op, Rope, RopeStyle, Route, Yarn};
 pub use plan::{Location, Plan, Segment, Stage, Step};
 pub use tensor::{BufferId, Shape, Tensor};

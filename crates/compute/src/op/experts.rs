@@ -2,33 +2,18 @@
 //!
 //! Routes are a value `[2 * n_used, n_tokens]`: of each token the numbers of its experts, best first, and then their weights.
 
-use super::float_vector;
 use super::matmul::check_weight;
 use crate::{ComputeError, Shape, Tensor};
 
 /// Most experts of a layer; their numbers must be exact as f32.
 const EXPERTS_MAX: usize = 1 << 16;
 
-/// How logits of a router become weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Gating {
-    /// Softmax over all experts.
-    Softmax,
-    /// Each expert's logistic function.
-    Sigmoid,
-    /// The best logits are chosen, then softmax over these.
-    SoftmaxOfChosen,
-}
-
-/// Picks the `n_used` best experts of each token by the router's logits `[n_experts, n_tokens]`; of equals the lower number.
-#[derive(Clone, Debug, PartialEq)]
+/// Picks the `n_used` best experts of each token by the router's logits `[n_experts, n_tokens]`, of equals the lower number, and
+/// weights them by the softmax of all.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Route {
     /// Experts that each token takes.
     pub n_used: usize,
-    /// How logits become weights.
-    pub gating: Gating,
-    /// F32 `[n_experts]`: added to the weights where experts are picked, and nowhere else.
-    pub bias: Option<Tensor>,
     /// Whether the weights of a token's experts are divided by their sum.
     pub normalized: bool,
     /// Multiplies the weights at the end.
@@ -52,9 +37,6 @@ impl Route {
         if !self.scale.is_finite() {
             return parameter("scale (finite)", f64::from(self.scale));
         }
-        if let Some(bias) = &self.bias {
-            float_vector(op, bias, n_experts, logits)?;
-        }
         let routes = Shape::new(&[2 * self.n_used, n_tokens])?;
         if logits.dims() != [n_experts, n_tokens, 1, 1] {
             let what = "logits must be [n_experts, n_tokens]";
@@ -68,29 +50,16 @@ impl Route {
         Ok(routes)
     }
 
-    /// The route of one token: `logits`, `[n_experts]`, are used up. What is not a number in them, or in the bias, makes all
-    /// weights so.
-    pub(crate) fn route(&self, logits: &mut [f32], bias: Option<&[f32]>, route: &mut [f32]) {
+    /// The route of one token: `logits`, `[n_experts]`, are used up. What is not a number in them makes all weights so.
+    pub(crate) fn route(&self, logits: &mut [f32], route: &mut [f32]) {
         let (experts, weights) = route.split_at_mut(self.n_used);
-        match self.gating {
-            Gating::Softmax => softmax(logits),
-            Gating::Sigmoid => logits
-                .iter_mut()
-                .for_each(|x| *x = 1.0 / (1.0 + (-*x).exp())),
-            Gating::SoftmaxOfChosen => {}
-        }
-        let any_nan = logits
-            .iter()
-            .chain(bias.into_iter().flatten())
-            .any(|x| x.is_nan());
+        softmax(logits);
+        let any_nan = logits.iter().any(|x| x.is_nan());
         for (rank, (expert, weight)) in experts.iter_mut().zip(weights.iter_mut()).enumerate() {
-            let best = if any_nan { rank } else { best(logits, bias) };
+            let best = if any_nan { rank } else { best(logits) };
             (*expert, *weight) = (best as f32, if any_nan { f32::NAN } else { logits[best] });
             // It is not picked again.
             logits[best] = f32::NAN;
-        }
-        if self.gating == Gating::SoftmaxOfChosen {
-            softmax(weights);
         }
         if self.normalized {
             let sum: f32 = weights.iter().sum();
@@ -105,10 +74,9 @@ impl Route {
 const SUM_MIN: f32 = 6.103_515_6e-5;
 
 /// The first of the largest weights, those that are no numbers aside.
-fn best(weights: &[f32], bias: Option<&[f32]>) -> usize {
-    let score = |index: usize| weights[index] + bias.map_or(0.0, |bias| bias[index]);
+fn best(weights: &[f32]) -> usize {
     let left = (0..weights.len()).filter(|&index| !weights[index].is_nan());
-    let better = |best: usize, index: usize| match score(index) > score(best) {
+    let better = |best: usize, index: usize| match weights[index] > weights[best] {
         true => index,
         false => best,
     };
@@ -166,19 +134,6 @@ pub(super) fn combined_shape(x: Shape, routes: Shape) -> Result<Shape, ComputeEr
         });
     }
     Shape::new(&[x.row_len(), n_tokens])
-}
-
-/// Shape of rows `x` `[n, n_tokens]` times the logistic function of a gate `[1, n_tokens]`.
-pub(super) fn gated_shape(x: Shape, gate: Shape) -> Result<Shape, ComputeError> {
-    if gate.dims() != [1, x.n_rows(), 1, 1] {
-        return Err(ComputeError::Shape {
-            op: "gate_rows",
-            what: "value and gate",
-            left: x,
-            right: gate,
-        });
-    }
-    Ok(x)
 }
 
 /// Experts that each token takes, and the tokens.

@@ -11,7 +11,7 @@ mod rows;
 
 pub use attention::{Attend, Attention, KvLayer, StoreKv};
 pub use elementwise::{Activation, AddRow, Glu, MulRow};
-pub use experts::{ExpertMatMul, Gating, Route};
+pub use experts::{ExpertMatMul, Route};
 pub use matmul::MatMul;
 pub use norm::{LayerNorm, RmsNorm};
 pub use rope::{Rope, RopeStyle, Rotate, Yarn};
@@ -37,8 +37,6 @@ pub enum Op {
     ExpertMatMul(ExpertMatMul),
     /// Sum of what a token's experts gave, by their weights: `[n, n_used, n_tokens] -> [n, n_tokens]`.
     Combine,
-    /// Multiplies each row by the logistic function of its gate.
-    GateRows,
     /// Adds a row to every row.
     AddRow(AddRow),
     /// Multiplies every row by a row.
@@ -80,7 +78,6 @@ impl Op {
             Op::Route(_) => "route",
             Op::ExpertMatMul(_) => "expert_matmul",
             Op::Combine => "combine",
-            Op::GateRows => "gate_rows",
             Op::AddRow(_) => "add_row",
             Op::MulRow(_) => "mul_row",
             Op::Add => "add",
@@ -103,7 +100,6 @@ impl Op {
         let pair = match self {
             Op::Embed(op) => [Some(&op.table), None],
             Op::MatMul(op) => [Some(&op.weight), None],
-            Op::Route(op) => [op.bias.as_ref(), None],
             Op::ExpertMatMul(op) => [Some(&op.weight), None],
             Op::AddRow(op) => [Some(&op.row), None],
             Op::MulRow(op) => [Some(&op.row), None],
@@ -114,8 +110,8 @@ impl Op {
             Op::Attend(op) => [Some(&op.layer.k), Some(&op.layer.v)],
             Op::SelectOutputs
             | Op::Reshape(_)
+            | Op::Route(_)
             | Op::Combine
-            | Op::GateRows
             | Op::Add
             | Op::Mul
             | Op::Scale(_)
@@ -137,7 +133,6 @@ impl Op {
                 | Op::Softcap(_)
                 | Op::Activate(_)
                 | Op::Glu(_)
-                | Op::GateRows
                 | Op::Rotate(_)
         )
     }
@@ -159,7 +154,6 @@ impl Op {
             (Op::Route(op), &[logits]) => op.output_shape(logits),
             (Op::ExpertMatMul(op), &[x, routes]) => op.output_shape(x, routes),
             (Op::Combine, &[x, routes]) => experts::combined_shape(x, routes),
-            (Op::GateRows, &[x, gate]) => experts::gated_shape(x, gate),
             (Op::AddRow(AddRow { row }) | Op::MulRow(MulRow { row }), &[x]) => {
                 row_operand(self.name(), row, x).map(|()| x)
             }

@@ -2,12 +2,10 @@
 
 use super::ops::on_rows;
 use super::{assert_close, backends, floats};
-use crate::{ComputeError, Gating, GraphBuilder, Route, Shape, Value};
+use crate::{ComputeError, GraphBuilder, Route, Shape, Value};
 
 const PLAIN: Route = Route {
     n_used: 2,
-    gating: Gating::Softmax,
-    bias: None,
     normalized: false,
     scale: 1.0,
 };
@@ -21,29 +19,10 @@ fn experts_are_picked_and_weighted() {
     let softmax = [
         1.0, 3.0, 0.3994866, 0.3994866, 1.0, 2.0, 0.5230821, 0.3172653,
     ];
-    // 1 / (1 + e^-3), 1 / (1 + e^-0.5), 1 / 2.
-    let sigmoid = [1.0, 3.0, 0.9525741, 0.9525741, 1.0, 2.0, 0.6224593, 0.5];
     let of_chosen = [1.0, 3.0, 0.5, 0.5, 1.0, 2.0, 0.6224593, 0.3775407];
-    // The bias moves the choice to the experts 0 and 2; the weights stay those of the logits.
-    let biased = [2.0, 0.0, 0.880797, 0.7310586, 2.0, 0.0, 0.5, 0.2689414];
     for backend in backends() {
-        let bias = floats(&*backend, &[4], &[5.0, 0.0, 5.0, 0.0]);
         let cases = [
             (PLAIN, softmax),
-            (
-                Route {
-                    gating: Gating::Sigmoid,
-                    ..PLAIN
-                },
-                sigmoid,
-            ),
-            (
-                Route {
-                    gating: Gating::SoftmaxOfChosen,
-                    ..PLAIN
-                },
-                of_chosen,
-            ),
             // Softmax over all and division by the sum of the chosen is softmax over the chosen.
             (
                 Route {
@@ -51,14 +30,6 @@ fn experts_are_picked_and_weighted() {
                     ..PLAIN
                 },
                 of_chosen,
-            ),
-            (
-                Route {
-                    gating: Gating::Sigmoid,
-                    bias: Some(bias),
-                    ..PLAIN
-                },
-                biased,
             ),
         ];
         for (route, expected) in cases {
@@ -106,7 +77,7 @@ fn products_and_sums_of_experts() {
                 let routes = g.route(
                     logits,
                     &Route {
-                        gating: Gating::SoftmaxOfChosen,
+                        normalized: true,
                         ..PLAIN
                     },
                 );
@@ -127,19 +98,6 @@ fn products_and_sums_of_experts() {
         });
         // 2 / 2 + 4 / 2; 20 * 0.6224593 + 30 * 0.3775407.
         assert_close(&sum, &[3.0, 0.0, 0.0, 23.775407], 1e-6);
-    }
-}
-
-#[test]
-fn rows_are_gated() {
-    for backend in backends() {
-        let gate = floats(&*backend, &[2], &[0.5, -1.0]);
-        let found = on_rows(&backend, [&[1.0, 0.5], &[2.0, 2.0]], |g, x| {
-            let gate = g.matmul(&gate, x);
-            g.gate_rows(x, gate)
-        });
-        // Gates of 0 and -1.
-        assert_close(&found, &[0.5, 0.25, 0.5378828, 0.5378828], 1e-6);
     }
 }
 
@@ -186,5 +144,4 @@ fn what_does_not_fit_is_refused() {
         let routes = g.route(x, &PLAIN);
         g.combine(x, routes)
     })));
-    assert!(is_shape(refused(&|g, x| g.gate_rows(x, x))));
 }

@@ -2,8 +2,8 @@
 
 use super::{Random, shape, tensor, zeroed};
 use crate::{
-    Activation, Attention, Backend, BatchShape, Gating, Graph, GraphBuilder, KvLayer, Rope,
-    RopeStyle, Route, Tensor, Value, Yarn,
+    Activation, Attention, Backend, BatchShape, Graph, GraphBuilder, KvLayer, Rope, RopeStyle,
+    Route, Tensor, Value, Yarn,
 };
 use gristmill_quant::{F32, TensorType};
 use std::sync::Arc;
@@ -66,7 +66,6 @@ struct Experts {
     gate: Tensor,
     up: Tensor,
     down: Tensor,
-    shared_gate: Tensor,
 }
 
 /// Weights and caches.
@@ -126,14 +125,12 @@ impl Model {
         let experts = |index: usize, device: usize, random: &mut Random| {
             let ty = |place: usize| types[(index * 3 + place) % types.len()];
             let router = random.floats(N_EMBD * N_EXPERT, 1.0);
-            let shared_gate = random.floats(N_EMBD, 0.1);
             let backend = &*devices[device];
             Experts {
                 router: tensor(backend, device, F32, &[N_EMBD, N_EXPERT], &router),
                 gate: stack(ty(0), device, N_EMBD, N_FF_EXPERT, random),
                 up: stack(ty(1), device, N_EMBD, N_FF_EXPERT, random),
                 down: stack(ty(2), device, N_FF_EXPERT, N_EMBD, random),
-                shared_gate: tensor(backend, device, F32, &[N_EMBD], &shared_gate),
             }
         };
         // Eight matrices to a layer, so that every type has one; of experts three.
@@ -258,12 +255,10 @@ impl Model {
             fed = g.rms_norm(fed, Some(&layer.post_ffn_norm), EPS);
         }
         if let Some(experts) = &layer.experts {
-            let gate = g.matmul(&experts.shared_gate, normed);
-            let shared = g.gate_rows(fed, gate);
             // Routed by what no rounding touches: a turned choice is another model.
             let logits = g.matmul(&experts.router, embedded);
             let routed = self.routed(g, index, experts, normed, logits);
-            fed = g.add(shared, routed);
+            fed = g.add(fed, routed);
         }
         g.add(x, fed)
     }
@@ -276,11 +271,8 @@ impl Model {
         x: Value,
         logits: Value,
     ) -> Value {
-        let gatings = [Gating::Softmax, Gating::Sigmoid, Gating::SoftmaxOfChosen];
         let route = Route {
             n_used: 2,
-            gating: gatings[index % 3],
-            bias: None,
             normalized: index.is_multiple_of(2),
             scale: 0.9,
         };

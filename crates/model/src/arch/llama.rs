@@ -9,7 +9,6 @@ use crate::decoder;
 use crate::tensors::{
     ExpertPart, Heads, Slot, TensorRow, Transform, computed, expert_row, row, with_experts,
 };
-use gristmill_compute::Gating;
 
 pub static LLAMA: Architecture = Architecture {
     name: "llama",
@@ -56,7 +55,6 @@ pub static LLAMA: Architecture = Architecture {
         experts: Some(ExpertChoice {
             always: false,
             own_width: false,
-            gating: Gating::Softmax,
             normalized: true,
         }),
         ..LLAMA_CHOICES

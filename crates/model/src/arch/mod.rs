@@ -16,7 +16,7 @@ mod starcoder2;
 use crate::ModelError;
 use crate::config::{Fact, Fallback, Rule};
 use crate::tensors::{Slot, Source, TensorRow};
-use gristmill_compute::{Activation, Gating, RopeStyle};
+use gristmill_compute::{Activation, RopeStyle};
 
 /// Every architecture, in alphabetical order.
 pub static ARCHITECTURES: &[&Architecture] = &[
@@ -176,8 +176,6 @@ pub struct ExpertChoice {
     pub always: bool,
     /// Whether their width is not that of the layer.
     pub own_width: bool,
-    /// How the router's logits become weights.
-    pub gating: Gating,
     /// Whether the weights of a token's experts are divided by their sum.
     pub normalized: bool,
 }

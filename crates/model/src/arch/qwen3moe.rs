@@ -9,7 +9,6 @@ use crate::config::{
 };
 use crate::decoder;
 use crate::tensors::{ExpertPart, Slot, TensorRow, Transform, expert_row, row};
-use gristmill_compute::Gating;
 
 pub static QWEN3MOE: Architecture = Architecture {
     name: "qwen3moe",
@@ -40,7 +39,6 @@ pub static QWEN3MOE: Architecture = Architecture {
         experts: Some(ExpertChoice {
             always: true,
             own_width: true,
-            gating: Gating::Softmax,
             normalized: true,
         }),
         ..QWEN_CHOICES

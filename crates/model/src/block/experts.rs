@@ -16,8 +16,6 @@ pub(crate) fn build(
     let logits = graph.matmul(block.ffn_gate_inp.have(Slot::FfnGateInp)?, x);
     let route = Route {
         n_used: experts.n_used,
-        gating: experts.gating,
-        bias: None,
         normalized: experts.normalized,
         scale: experts.scale,
     };

@@ -263,7 +263,6 @@ impl Keys<'_> {
             n_experts,
             n_used,
             n_ff,
-            gating: choice.gating,
             normalized: choice.normalized,
             // 0 stands for none, as in the reference.
             scale: scale.filter(|&scale| scale > 0.0).unwrap_or(1.0),

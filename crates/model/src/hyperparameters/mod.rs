@@ -7,7 +7,6 @@ mod rope_overrides;
 use crate::ModelError;
 use crate::arch::{self, Architecture, AttentionScale, Norm};
 use crate::tensors::Slot;
-use gristmill_compute::Gating;
 use gristmill_gguf::Metadata;
 use keys::Keys;
 pub use pooling::Pooling;
@@ -100,8 +99,6 @@ pub struct ExpertHyperparameters {
     pub n_used: usize,
     /// Width of each one's feed-forward part; none where it is the layer's `n_ff`.
     pub n_ff: Option<usize>,
-    /// How the router's logits become weights.
-    pub gating: Gating,
     /// Whether the weights of a token's experts are divided by their sum.
     pub normalized: bool,
     /// Factor on the weights.

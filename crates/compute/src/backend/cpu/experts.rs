@@ -1,9 +1,7 @@
 //! Routing, and the sums over a token's experts. Their products are in `product.rs`.
 
-use super::elementwise::EXP_COST;
 use super::parallel::for_rows;
-use super::tensors::floats;
-use super::{Run, operand, output_and_operand, places, start_from_first};
+use super::{Run, operand, places};
 use crate::op::Route;
 use crate::{ComputeError, Step};
 use gristmill_kernels as kernels;
@@ -17,11 +15,6 @@ impl Run<'_> {
         values: &mut [f32],
         logits: &mut Vec<f32>,
     ) -> Result<(), ComputeError> {
-        let bytes = op.bias.as_ref().map(|bias| self.tensor(bias)).transpose()?;
-        let bias = match (&op.bias, &bytes) {
-            (Some(bias), Some(bytes)) => Some(floats(bias, bytes)?),
-            _ => None,
-        };
         logits.clear();
         logits.extend_from_slice(operand(step, step.operands[0], values)?);
         let (n_routes, route_len) = (step.shape.n_rows(), step.shape.row_len());
@@ -32,7 +25,7 @@ impl Run<'_> {
             .chunks_exact_mut(n_experts.max(1))
             .zip(routes.chunks_exact_mut(route_len.max(1)))
         {
-            op.route(logits, bias, route);
+            op.route(logits, route);
         }
         Ok(())
     }
@@ -52,19 +45,6 @@ impl Run<'_> {
                 for (rank, &weight) in weights.iter().enumerate() {
                     kernels::add_scaled(out, weight, &x[(token * n_used + rank) * n..][..n]);
                 }
-            }
-        });
-        Ok(())
-    }
-
-    /// Each row times the logistic function of its gate.
-    pub fn gate_rows(&self, step: &Step, values: &mut [f32]) -> Result<(), ComputeError> {
-        start_from_first(step, values)?;
-        let n = step.shape.row_len().max(1);
-        let (out, gates) = output_and_operand(step, step.operands[1], values)?;
-        for_rows(self.pool, out, n, EXP_COST, |first, rows| {
-            for (row, gate) in rows.chunks_exact_mut(n).zip(&gates[first..]) {
-                kernels::scale_assign(row, 1.0 / (1.0 + (-gate).exp()));
             }
         });
         Ok(())

@@ -191,7 +191,6 @@ impl Run<'_> {
             Op::SelectOutputs => self.select_outputs(step, values),
             Op::Route(op) => self.route(op, step, values, &mut scratch.logits),
             Op::Combine => self.combine(step, values),
-            Op::GateRows => self.gate_rows(step, values),
             Op::AddRow(op) => self.with_row(step, &op.row, values, kernels::add_assign),
             Op::MulRow(op) => self.with_row(step, &op.row, values, kernels::mul_assign),
             Op::Add => self.binary(step, values, kernels::add_assign),

@@ -6,23 +6,14 @@ use crate::op::{ExpertMatMul, Route};
 use crate::{ComputeError, Step};
 
 /// Of each token the numbers of its experts, then their weights.
-pub fn route(
-    memory: &Memory,
-    op: &Route,
-    mut logits: Vec<f32>,
-    step: &Step,
-) -> Result<Vec<f32>, ComputeError> {
-    let bias = op
-        .bias
-        .map(|bias| memory.decoded_row(&bias, 0))
-        .transpose()?;
+pub fn route(op: &Route, mut logits: Vec<f32>, step: &Step) -> Vec<f32> {
     let mut routes = vec![0.0; step.output.len];
     let n_experts = logits.len() / (routes.len() / (2 * op.n_used)).max(1);
     let tokens = logits.chunks_exact_mut(n_experts.max(1));
     for (logits, route) in tokens.zip(routes.chunks_exact_mut(2 * op.n_used)) {
-        op.route(logits, bias.as_deref(), route);
+        op.route(logits, route);
     }
-    Ok(routes)
+    routes
 }
 
 pub fn expert_matmul(
@@ -59,12 +50,4 @@ pub fn combine(x: &[f32], routes: &[f32], step: &Step) -> Vec<f32> {
     };
     let places = (0..n_tokens).flat_map(|token| (0..n).map(move |index| (index, token)));
     places.map(sum).collect()
-}
-
-pub fn gate_rows(x: &mut [f32], gate: &[f32], n: usize) {
-    for (row, &gate) in x.chunks_exact_mut(n.max(1)).zip(gate) {
-        let gate = 1.0 / (1.0 + (-f64::from(gate)).exp());
-        row.iter_mut()
-            .for_each(|x| *x = (f64::from(*x) * gate) as f32);
-    }
 }

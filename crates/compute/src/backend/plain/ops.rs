@@ -25,10 +25,9 @@ pub fn compute(
             return Ok(inputs.output_rows.iter().flat_map(row).copied().collect());
         }
         Op::MatMul(op) => return matmul(memory, &op.weight, &x),
-        Op::Route(op) => return experts::route(memory, op, x, step),
+        Op::Route(op) => return Ok(experts::route(op, x, step)),
         Op::ExpertMatMul(op) => return experts::expert_matmul(memory, op, &x, y, step),
         Op::Combine => return Ok(experts::combine(&x, y, step)),
-        Op::GateRows => experts::gate_rows(&mut x, y, row_len),
         Op::RopeTable(op) => return rope_table(memory, op, inputs),
         Op::AddRow(op) => rows_with(&mut x, &memory.decoded_row(&op.row, 0)?, |x, w| x + w),
         Op::MulRow(op) => rows_with(&mut x, &memory.decoded_row(&op.row, 0)?, |x, w| x * w),
