@@ -20,20 +20,26 @@ const CONTEXT_KEPT: usize = 4096;
 
 /// Compares what a model would take with what is available, before anything of it is loaded: what cannot fit is refused, a
 /// context that nobody asked for made to fit, and a warning given where the weights do not fit beside it. `demand` is what has
-/// to stay in memory, `beside` the bytes of tensors in files beside the model.
+/// to stay in memory. `beside` is what counts too: the bytes of adapters, and a model that drafts, loaded as its options say.
 pub fn before_loading(
     file: &gguf::Model,
-    beside: u64,
+    (beside, draft): (u64, Option<(gguf::Model, LoadOptions)>),
     options: &mut LoadOptions,
     demand: Demand,
     quiet: bool,
 ) -> anyhow::Result<()> {
     // What is wrong with the file is said where it is loaded.
-    let (Some(memory), Ok(estimator)) = (available_bytes()?, Estimator::new(file, &options.rope))
+    let (Some(memory), Ok(mut estimator)) =
+        (available_bytes()?, Estimator::new(file, &options.rope))
     else {
         return Ok(());
     };
-    let estimator = estimator.beside(beside);
+    estimator = estimator.beside(beside);
+    if let Some((draft, load)) = draft
+        && let Ok(draft) = Estimator::new(&draft, &load.rope)
+    {
+        estimator = estimator.with_draft(draft, load);
+    }
     let Ok(mut estimate) = estimator.estimate(options) else {
         return Ok(());
     };
@@ -50,7 +56,14 @@ pub fn before_loading(
             estimate = estimator.estimate(options)?;
         }
     }
-    let remedies = |demand| words::remedies(&estimator.remedies(options, demand, memory));
+    let remedies = |demand| {
+        let without = match estimate.draft {
+            Some(_) => ", or leave out the draft model",
+            None => "",
+        };
+        let remedies = estimator.remedies(options, demand, memory);
+        format!("{}{without}", words::remedies(&remedies))
+    };
     if estimate.of(demand) > memory {
         return Err(
             anyhow::anyhow!("{}", too_much(file.path(), &estimate, demand, memory))
@@ -83,17 +96,20 @@ pub fn bytes_beside<'a>(paths: impl IntoIterator<Item = &'a Path>) -> gguf::Resu
 /// What is needed, part by part, and what there is.
 fn too_much(path: &Path, estimate: &Estimate, demand: Demand, memory: u64) -> String {
     let context = &estimate.context;
+    let draft = estimate.draft.as_deref().map_or(String::new(), |draft| {
+        format!(", draft model {}", size(draft.of(demand)))
+    });
     let weights = match (demand, estimate.beside) {
         (Demand::Anonymous, _) => String::new(),
         (Demand::All, 0) => format!("weights {}, ", size(estimate.weights)),
         (Demand::All, beside) => format!(
-            "weights {}, adapters and drafts {}, ",
+            "weights {}, adapters {}, ",
             size(estimate.weights),
             size(beside)
         ),
     };
     format!(
-        "{}: a context of {} tokens needs {} of memory ({weights}KV cache {}, compute {}, program {}), and {} are available",
+        "{}: a context of {} tokens needs {} of memory ({weights}KV cache {}, compute {}, program {}{draft}), and {} are available",
         path.display(),
         context.n_ctx,
         size(estimate.of(demand)),

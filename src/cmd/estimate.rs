@@ -1,7 +1,7 @@
 //! `estimate`: how much memory a model takes, before it is loaded or even fetched.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gristmill_engine::LoadOptions;
 use gristmill_gguf::{Model, Summary};
@@ -10,6 +10,7 @@ use gristmill_measure::estimate::{
 };
 use serde_json::json;
 
+use super::run::draft_model::DraftModelFlags;
 use super::run::flags::LoadFlags;
 use super::run::rope::RopeFlags;
 use super::{Invocation, Run};
@@ -41,11 +42,10 @@ pub struct Estimate {
     load: LoadFlags,
     #[command(flatten)]
     rope: RopeFlags,
-    /// A smaller model that drafts; its weights count too
-    #[arg(long, visible_alias = "model-draft", value_name = "FILE")]
-    spec_draft_model: Option<PathBuf>,
     #[command(flatten)]
     adapters: AdapterFlags,
+    #[command(flatten)]
+    draft: DraftModelFlags,
     #[command(flatten)]
     generic: GenericFlags,
 }
@@ -106,13 +106,10 @@ impl Run for Estimate {
         options.n_sequences = self.parallel;
         options.rope = self.rope.overrides();
         let of_path = |error| super::run::of_model(error, path);
-        let beside = self
-            .adapters
-            .paths()
-            .chain(self.spec_draft_model.as_deref());
         let estimator = Estimator::new(&file, &options.rope).map_err(of_path)?;
-        let estimator = estimator.beside(memory::bytes_beside(beside)?);
+        let estimator = estimator.beside(memory::bytes_beside(self.adapters.paths())?);
         let options = estimator.options(&options);
+        let estimator = self.with_draft(estimator, &options)?;
         let report = Report {
             path,
             summary: Summary::of(&file),
@@ -135,6 +132,21 @@ impl Run for Estimate {
 }
 
 impl Estimate {
+    /// With the model that drafts, where one is named.
+    fn with_draft(&self, model: Estimator, load: &LoadOptions) -> anyhow::Result<Estimator> {
+        let Some(path) = self.draft.path(&self.model)? else {
+            for flag in self.draft.given() {
+                say!("note: {flag} changes nothing without a draft model");
+            }
+            return Ok(model);
+        };
+        let options = self.draft.load_options(load);
+        let file = Model::open_header(&path)?;
+        let draft = Estimator::new(&file, &options.rope);
+        let draft = draft.map_err(|error| super::run::of_model(error, &path))?;
+        Ok(model.with_draft(draft, options))
+    }
+
     /// The sizes, where they are given in place of a file.
     fn sizes(&self) -> anyhow::Result<Option<Generic>> {
         let flags = &self.generic;
@@ -214,8 +226,7 @@ impl Report<'_> {
 
     /// What running takes under a recipe.
     fn total_under(&self, recipe: &RecipeEstimate) -> u64 {
-        let others = self.bytes.total() - self.bytes.weights;
-        recipe.weights.saturating_add(others)
+        self.bytes.total_with(recipe.weights)
     }
 
     fn fits(&self, recipe: &RecipeEstimate) -> bool {
@@ -243,7 +254,7 @@ impl Report<'_> {
             .map(|share| share.ty.name())
             .collect();
         let cache = self.options.cache;
-        let lines = [
+        let mut lines = vec![
             ("model", printable(&cut(name, 200)).into_owned()),
             (
                 "weights",
@@ -273,10 +284,7 @@ impl Report<'_> {
                 "program",
                 format!("{} with the vocabulary", size(bytes.program)),
             ),
-            (
-                "beside it",
-                format!("{} of adapters and drafts", size(bytes.beside)),
-            ),
+            ("beside it", format!("{} of adapters", size(bytes.beside))),
             (
                 "total",
                 format!(
@@ -288,6 +296,10 @@ impl Report<'_> {
                 ),
             ),
         ];
+        if let Some(draft) = &bytes.draft {
+            let at = lines.len() - 1;
+            lines.insert(at, ("draft model", words_of_draft(draft)));
+        }
         let is_told = |(label, _): &(&str, String)| *label != "beside it" || bytes.beside > 0;
         for (label, text) in lines.into_iter().filter(is_told) {
             writeln!(out, "{label:<16} {text}")?;
@@ -397,6 +409,12 @@ impl Report<'_> {
             "scratch": context.scratch,
             "program": bytes.program,
             "beside": bytes.beside,
+            "draft": bytes.draft.as_deref().map(|draft| json!({
+                "weights": draft.weights,
+                "kv_cache": draft.context.cache(),
+                "compute": draft.context.compute(),
+                "program": draft.program,
+            })),
             "mapped": bytes.mapped(),
             "anonymous": bytes.anonymous(),
             "total": bytes.total(),
@@ -409,6 +427,18 @@ impl Report<'_> {
         serde_json::to_writer_pretty(&mut *out, &object)?;
         writeln!(out)
     }
+}
+
+/// What a model that drafts takes.
+fn words_of_draft(draft: &Bytes) -> String {
+    format!(
+        "{} of weights, KV cache {} for {} tokens, compute {}, vocabulary {}",
+        size(draft.weights),
+        size(draft.context.cache()),
+        draft.context.n_ctx,
+        size(draft.context.compute()),
+        size(draft.program)
+    )
 }
 
 /// The shares of layers with windows, where there are any.

@@ -5,6 +5,7 @@ mod chat_flags;
 mod command;
 mod completion;
 mod constraint;
+pub(super) mod draft_model;
 pub(super) mod flags;
 mod history;
 pub(super) mod input;
@@ -115,14 +116,15 @@ impl Command for Run {
         let mut options = self.load.options();
         options.rope = self.rope.overrides();
         let quiet = self.output.quiet();
+        let mut drafts = self.speculative.drafts(&self.load, quiet)?;
         self.note();
         self.model.fetch()?;
-        let draft = self.speculative.draft_path(&self.model)?;
+        drafts.fetch(&self.model)?;
         let path = self.model.path();
-        let beside = memory::bytes_beside(self.adapters.paths().chain(draft.as_deref()));
+        let beside = memory::bytes_beside(self.adapters.paths());
         // What is wrong with one is said where it is loaded.
         let beside = beside.unwrap_or(0);
-        let model = load(path, beside, &mut options, &self.placing, quiet)?;
+        let model = load(path, beside, &mut options, &self.placing, &drafts, quiet)?;
         let adapters = self.adapters.load(&model)?;
         let mut answer = self.answer(&model)?;
         let held_to = held_to.map(|asked| asked.compiled(model.tokenizer()));
@@ -134,8 +136,7 @@ impl Command for Run {
         };
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
         let mut session = self.session(&model, &adapters, options)?;
-        self.speculative
-            .apply(&mut session, draft, &options, &self.placing, quiet)?;
+        drafts.apply(&mut session, &options, &self.placing, quiet)?;
         let cache = self.prompt_cache.load(&mut session, quiet)?;
         let done = match (mode, template) {
             (Mode::Completion, _) => completion::Completion {
@@ -228,10 +229,15 @@ fn load(
     beside: u64,
     options: &mut LoadOptions,
     placing: &placing::PlacingFlags,
+    drafts: &speculative::Drafts<'_>,
     quiet: bool,
 ) -> anyhow::Result<Arc<Model>> {
     let file = gristmill_gguf::Model::open(path)?;
-    memory::before_loading(&file, beside, options, placing.demand(), quiet)?;
+    let draft = match drafts.model(options) {
+        Some((path, options)) => Some((gristmill_gguf::Model::open(path)?, options)),
+        None => None,
+    };
+    memory::before_loading(&file, (beside, draft), options, placing.demand(), quiet)?;
     let model = placing.load_file(file, path, options)?;
     if !quiet {
         let warnings = model.tokenizer().warnings().iter();

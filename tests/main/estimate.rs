@@ -167,7 +167,7 @@ fn a_run_reserves_what_was_estimated() {
     }
 }
 
-/// Adapters and a draft are mapped beside the model. 3 KiB are a direction for each of three layers; the model itself drafts.
+/// Adapters are mapped beside the model. 3 KiB are a direction for each of three layers.
 #[test]
 fn what_is_used_beside_the_model_counts() {
     let place = with_model();
@@ -187,10 +187,6 @@ fn what_is_used_beside_the_model_counts() {
             "--control-vector-scaled control.gguf:2,control.gguf:1",
             6 << 10,
         ),
-        (
-            "-md a.gguf --control-vector control.gguf",
-            weights + (3 << 10),
-        ),
     ] {
         let bytes = estimate(&place, &format!("a.gguf {flags}"));
         assert_eq!(of(&bytes, "beside"), beside, "{flags}");
@@ -199,23 +195,19 @@ fn what_is_used_beside_the_model_counts() {
         let [one, other] = [&bytes, &plain].map(|bytes| of(&bytes["recipes"][0], "total"));
         assert_eq!(one, other + beside, "{flags}");
     }
-    let shown = place.run("gristmill estimate a.gguf --memory 1GiB -md a.gguf");
+    let line = "gristmill estimate a.gguf --memory 1GiB --control-vector control.gguf";
+    let shown = place.run(line);
     let lines: Vec<&str> = shown.lines().skip(6).take(2).collect();
     assert_snapshot!(lines.join("\n"), @r"
     program          14.22 MiB with the vocabulary
-    beside it        5.01 MiB of adapters and drafts
+    beside it        3.00 KiB of adapters
     ");
     let shown = place.run("gristmill estimate a.gguf --lora none.gguf");
     assert!(shown.contains("error: none.gguf: no such file"), "{shown}");
-    assert!(!run(&place, "22MiB", "-c 64").contains("do not fit"));
-    let warned = run(&place, "22MiB", "-c 64 -md a.gguf");
+    let words = "-c 64 --control-vector control.gguf --no-mmap --log-disable";
+    let refused = run(&place, "8MiB", words);
     assert!(
-        warned.contains("warning: 10.02 MiB of weights do not fit into memory"),
-        "{warned}"
-    );
-    let refused = run(&place, "22MiB", "-c 64 -md a.gguf --no-mmap --log-disable");
-    assert!(
-        refused.contains("(weights 5.01 MiB, adapters and drafts 5.01 MiB, KV cache"),
+        refused.contains("(weights 5.01 MiB, adapters 3.00 KiB, KV cache"),
         "{refused}"
     );
 }
@@ -307,4 +299,62 @@ fn what_does_not_fit_is_refused_with_what_would() {
     --- stderr
     error: GRISTMILL_MEMORY of the environment is no size: there is no whole number in front
     ");
+}
+
+/// A model that drafts was counted nowhere.
+#[test]
+fn a_draft_model_counts_too() {
+    let place = with_model();
+    let made = place.run("gristmill quantize a.gguf rough.gguf q4_0");
+    assert!(made.starts_with("exit: 0"), "{made}");
+    let line = "gristmill estimate a.gguf --memory 1GiB -c 256";
+    let shown = place.run(&format!("{line} -md rough.gguf"));
+    let lines: Vec<&str> = shown.lines().skip(7).take(2).collect();
+    assert_snapshot!(lines.join("\n"), @r"
+    draft model      1.48 MiB of weights, KV cache 512.00 KiB for 256 tokens, compute 1.74 MiB, vocabulary 227.37 KiB
+    total            25.74 MiB: 6.49 MiB mapped from the file, 19.25 MiB anonymous
+    ");
+    let plain = estimate(&place, "a.gguf -c 256 -t 1");
+    assert!(plain["draft"].is_null(), "{plain}");
+    let own = estimate(&place, "rough.gguf -c 256 -t 1");
+    let with = |flags: &str| estimate(&place, &format!("a.gguf -c 256 -t 1 {flags}"));
+    let both = with("-md rough.gguf");
+    let draft = &both["draft"];
+    for part in ["weights", "kv_cache", "compute"] {
+        assert_eq!(draft[part], own[part], "{part}");
+        assert_eq!(both[part], plain[part], "{part}");
+    }
+    let sum = |value: &serde_json::Value, parts: &[&str]| -> u64 {
+        let parts = parts.iter().map(|part| value[part].as_u64());
+        parts.map(|part| part.expect("it is a number")).sum()
+    };
+    let of_draft = sum(draft, &["weights", "kv_cache", "compute", "program"]);
+    assert_eq!(sum(&both, &["total"]), sum(&plain, &["total"]) + of_draft);
+    assert_eq!(
+        sum(&both, &["mapped"]),
+        sum(&plain, &["weights"]) + sum(&own, &["weights"])
+    );
+    let wide = with("-md rough.gguf -ctkd f32 -ctvd f32");
+    let n_bytes = |value: &serde_json::Value| sum(&value["draft"], &["kv_cache"]);
+    assert_eq!(n_bytes(&wide), 2 * n_bytes(&both));
+    assert_snapshot!(place.run(&format!("{line} -ctkd f32 -md missing.gguf")), @r"
+    exit: 1
+    --- stderr
+    error: missing.gguf: no such file
+    hint: check the path: a model is one .gguf file, or any of its shards
+    ");
+    let unused = place.run(&format!("{line} --spec-draft-n-max 2"));
+    let note = "note: --spec-draft-n-max changes nothing without a draft model";
+    assert!(unused.contains(note), "{unused}");
+    let refused = run(&place, "18MiB", "-c 256 -md rough.gguf --log-disable");
+    assert!(refused.starts_with("exit: 1"), "{refused}");
+    assert!(refused.contains(", draft model 2."), "{refused}");
+    assert!(
+        refused
+            .trim_end()
+            .ends_with(", or leave out the draft model"),
+        "{refused}"
+    );
+    let fits = run(&place, "18MiB", "-c 256 --log-disable");
+    assert!(fits.starts_with("exit: 0"), "{fits}");
 }

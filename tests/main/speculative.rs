@@ -78,9 +78,11 @@ fn every_flag_of_drafts_has_its_effect() {
         n_drafted("--spec-draft-model rough.gguf --spec-draft-n-max 1"),
         model
     );
-    assert_eq!(
-        n_drafted("--model-draft rough.gguf --spec-draft-n-min 4"),
-        0
+    let unsure = "--model-draft rough.gguf --spec-draft-p-min 0.05";
+    let whole = n_drafted(&format!("{unsure} --spec-draft-n-min 3"));
+    assert!(
+        whole % 3 == 0 && (1..n_drafted(unsure)).contains(&whole),
+        "{whole}"
     );
     assert!(n_drafted("-md rough.gguf --spec-draft-p-min 1") < model);
     assert_eq!(
@@ -101,7 +103,9 @@ fn every_flag_of_drafts_has_its_effect() {
             n_drafted(&format!("--spec-type {kind} {key} {longest} {others}"))
         };
         assert!(found(&flag(hits, 1)) > 0, "{kind}");
-        assert_eq!(found(&flag(hits, 1000)), 0, "{kind}");
+        if hits == "min-hits" {
+            assert_eq!(found(&flag(hits, 1000)), 0, "{kind}");
+        }
         let none = format!("--spec-type {kind} {}", flag(key, 1000));
         assert_eq!(n_drafted(&none), 0);
         let [key, hits, one] = [flag(key, 1), flag(hits, 1), flag(longest, 1)];
@@ -129,6 +133,30 @@ fn every_flag_of_drafts_has_its_effect() {
             "note: --spec-draft-n-max changes nothing without a draft",
         ),
         (
+            "-ngld 0",
+            "note: --spec-draft-ngl changes nothing without a draft",
+        ),
+        (
+            "-devd none",
+            "note: --spec-draft-device changes nothing without a draft",
+        ),
+        (
+            "-md nothing.gguf --spec-type none",
+            "note: --spec-draft-model changes nothing with --spec-type none",
+        ),
+        (
+            "-md rough.gguf -b 1",
+            "note: --batch-size 1 leaves no room for drafts",
+        ),
+        (
+            "--spec-default -ub 1",
+            "note: --ubatch-size 1 leaves no room for drafts",
+        ),
+        (
+            "--spec-default -c 72",
+            "note: ngram-mod finds nothing in a context of 72 tokens: with its sizes it takes 73",
+        ),
+        (
             "--spec-ngram-mod-n-min 2",
             "note: --spec-ngram-mod-n-min changes nothing without --spec-type",
         ),
@@ -143,6 +171,92 @@ fn every_flag_of_drafts_has_its_effect() {
     };
     let [both, keys, values] = ["", "-ctkd f32", "-ctvd f32"].map(cache);
     assert!(both != keys && both != values, "{both} {keys} {values}");
+}
+
+/// The shortest draft was longer than the longest one, or than a batch has room for, and nothing was ever drafted.
+#[test]
+fn lengths_of_drafts_that_contradict_are_told() {
+    let place = with_draft();
+    let model = "-md rough.gguf";
+    let mod_1 = "--spec-type ngram-mod --spec-ngram-mod-n-match 1";
+    for (flags, words) in [
+        (
+            format!("{mod_1} --spec-ngram-mod-n-max 4"),
+            "note: --spec-ngram-mod-n-max 4 makes --spec-ngram-mod-n-min 4, in place of 48\n",
+        ),
+        (
+            format!("{mod_1} -ub 5"),
+            "note: --ubatch-size 5 makes --spec-ngram-mod-n-min 4, in place of 48\n",
+        ),
+        (
+            format!("{model} --spec-draft-n-min 5"),
+            "note: --spec-draft-n-min 5 makes --spec-draft-n-max 5, in place of 3\n",
+        ),
+    ] {
+        let (drafted, told) = answer(&place, &format!("--temp 0 {flags}"));
+        assert_eq!(told.matches(words).count(), 1, "{flags}: {told}");
+        let n_drafted = drafted["timings"]["draft_n"].as_u64();
+        assert!(n_drafted > Some(0), "{flags}: {drafted}");
+    }
+    let (_, told) = answer(&place, "--spec-default --spec-ngram-mod-n-min 70");
+    let words = "note: --spec-ngram-mod-n-min 70 makes --spec-ngram-mod-n-max 70, in place of 64\n";
+    assert!(told.contains(words), "{told}");
+    for (flags, words) in [
+        (
+            format!("{model} --spec-draft-n-min 5 --spec-draft-n-max 2"),
+            "error: --spec-draft-n-min 5 is more than --spec-draft-n-max 2, so no draft would do",
+        ),
+        (
+            "--spec-default --spec-ngram-mod-n-min 9 --spec-ngram-mod-n-max 8".to_owned(),
+            "error: --spec-ngram-mod-n-min 9 is more than --spec-ngram-mod-n-max 8, so no draft would do",
+        ),
+        (
+            format!("{model} --spec-draft-n-min 8 -ub 8"),
+            "error: --spec-draft-n-min 8 is more than the 7 tokens of a draft that --ubatch-size 8 leaves room for",
+        ),
+        (
+            "--spec-default --spec-type none".to_owned(),
+            "error: --spec-type none and --spec-default contradict each other",
+        ),
+        (
+            "--spec-type none,ngram-simple".to_owned(),
+            "error: --spec-type none and the other kinds of --spec-type contradict each other",
+        ),
+    ] {
+        let shown = place.run(&format!("gristmill run -m a.gguf -no-cnv -p x {flags}"));
+        let mut lines = shown.lines().skip(2);
+        let first = [lines.next(), lines.next()].map(Option::unwrap_or_default);
+        assert!(shown.starts_with("exit: 1"), "{shown}");
+        assert!(
+            first[0] == words && first[1].starts_with("hint: "),
+            "{shown}"
+        );
+    }
+}
+
+/// Every logit of the draft model is NaN: the answer is the one without it, and one warning names the file.
+#[test]
+fn a_draft_model_that_gives_no_numbers_drafts_no_more() {
+    let place = with_draft();
+    let change = Change {
+        data: Some(("output_norm.weight", |data| {
+            data[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+        })),
+        ..Change::default()
+    };
+    changed(&small_model(), &place.path("nan.gguf"), &change);
+    let lookup = "--spec-type ngram-simple --spec-ngram-simple-size-n 1";
+    let (plain, _) = answer(&place, "--temp 0");
+    for flags in ["-md nan.gguf", &format!("-md nan.gguf {lookup}")] {
+        let (drafted, told) = answer(&place, &format!("--temp 0 {flags}"));
+        assert_eq!(drafted["ids"], plain["ids"], "{flags}");
+        let n_drafted = drafted["timings"]["draft_n"].as_u64();
+        assert_eq!(n_drafted > Some(0), flags.contains(lookup), "{drafted}");
+        let words =
+            "warning: nan.gguf drafts no more: the model gave invalid logits: 1024 not a number";
+        assert_eq!(told.matches(words).count(), 1, "{told}");
+        assert!(told.contains("hint: leave the draft model out"), "{told}");
+    }
 }
 
 #[test]

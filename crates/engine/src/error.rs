@@ -39,6 +39,14 @@ pub enum EngineError {
         /// The first difference.
         difference: String,
     },
+    /// A draft model that failed in the middle of an answer, which goes on without it.
+    #[error("{draft} drafts no more: {source}")]
+    DraftFailed {
+        /// The file of the model that drafts.
+        draft: String,
+        /// What went wrong there.
+        source: Box<EngineError>,
+    },
     /// Drafts where a batch changes the bits.
     #[error(
         "no drafts with --arithmetic llama.cpp: its results depend on the batch, and a draft would change answers"
@@ -512,6 +520,9 @@ impl EngineError {
             }
             EngineError::DraftVocabulary { .. } => {
                 "draft with a smaller model of the same family, or with --spec-type ngram-simple, which needs no model"
+            }
+            EngineError::DraftFailed { .. } => {
+                "leave the draft model out; `gristmill check FILE` names tensors that are damaged"
             }
             EngineError::DraftArithmetic => {
                 "leave out --arithmetic, or --spec-type and the draft model"

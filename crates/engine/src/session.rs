@@ -94,6 +94,12 @@ impl Session {
         Ok(())
     }
 
+    /// Why drafters stopped drafting since this was asked last. Answers go on without them, and are what they would have been.
+    pub fn take_draft_failures(&mut self) -> Vec<EngineError> {
+        let speculation = self.speculation.as_mut();
+        speculation.map_or_else(Vec::new, Speculation::take_failures)
+    }
+
     /// Computes with these adapters from now on, and forgets what was computed with others.
     ///
     /// Errors: as [`Context::set_adapters`].
@@ -146,17 +152,17 @@ impl Session {
 
     /// What may follow these tokens, where there is room for it in the context and in one execution: so windows lose nothing
     /// that is needed behind a draft that is taken back.
-    fn draft(&mut self, ids: &[u32]) -> Result<Vec<u32>, EngineError> {
+    fn draft(&mut self, ids: &[u32]) -> Vec<u32> {
         let n_room = self.context.n_ctx().saturating_sub(ids.len());
         let n_max = n_room.min(self.context.n_ubatch() - 1);
         let n_vocab = self.context.model().n_vocab();
         let Some(speculation) = self.speculation.as_mut().filter(|_| n_max > 0) else {
-            return Ok(Vec::new());
+            return Vec::new();
         };
-        let mut draft = speculation.draft(ids, n_max)?;
+        let mut draft = speculation.draft(ids, n_max);
         let n_known = draft.iter().take_while(|&&id| (id as usize) < n_vocab);
         draft.truncate(n_known.count());
-        Ok(draft)
+        draft
     }
 
     /// Computes the last token and a draft behind it, with the logits of all.
@@ -278,7 +284,7 @@ impl Predictor for Session {
         let n_kept = self.cut(n_same.min(last));
         let n_computed = ids.len() - n_kept;
         let draft = match n_computed {
-            1 => self.draft(ids)?,
+            1 => self.draft(ids),
             _ => Vec::new(),
         };
         if draft.is_empty() {
@@ -289,7 +295,7 @@ impl Predictor for Session {
             self.verify(ids, &draft)?;
         }
         if let Some(speculation) = self.speculation.as_mut().filter(|_| n_computed > 1)
-            && !speculation.prepare(ids, watch)?
+            && !speculation.prepare(ids, watch)
         {
             return Ok(None);
         }
@@ -302,7 +308,7 @@ impl Predictor for Session {
     fn remove(&mut self, positions: Range<usize>) -> Result<(), EngineError> {
         self.take_back();
         if let Some(speculation) = &mut self.speculation {
-            speculation.remove(&positions)?;
+            speculation.remove(&positions);
         }
         let past = self.context.past_mut();
         let n_reached = past.remove(self.sequence, positions.clone())?;

@@ -172,11 +172,15 @@ pub struct LoadFlags {
 }
 
 impl LoadFlags {
+    /// Most tokens that are computed at once, and the flag that says so.
+    pub fn batch(&self) -> (&'static str, usize) {
+        match self.ubatch_size {
+            n if n == 0 || n > self.batch_size => ("--batch-size", self.batch_size),
+            n => ("--ubatch-size", n),
+        }
+    }
+
     pub fn options(&self) -> LoadOptions {
-        let n_ubatch = match self.ubatch_size {
-            0 => self.batch_size,
-            n => n.min(self.batch_size),
-        };
         LoadOptions {
             n_threads: self.threads.asked(),
             n_threads_batch: self.threads_batch.and_then(Threads::asked),
@@ -185,7 +189,7 @@ impl LoadFlags {
                 k: self.cache_type_k,
                 v: self.cache_type_v,
             },
-            n_ubatch,
+            n_ubatch: self.batch().1,
             keeps_all: self.swa_full,
             arithmetic: self.arithmetic.get(),
             ..LoadOptions::default()

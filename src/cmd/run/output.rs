@@ -397,6 +397,7 @@ pub fn generate(
                 let stops =
                     |show: &Show| listener.interrupted() || show.has_failed() || is_spent(show);
                 let part = step(session, &ids, &options, &mut show, &stops, output);
+                tell_draft_failures(session, output);
                 Some(part.map_err(|error| super::of_adapted(error, &path, session.adapters()))?)
             }
         };
@@ -435,6 +436,16 @@ pub fn generate(
     // The loop ends behind a part.
     let answer = before.ok_or_else(|| anyhow::anyhow!("nothing was generated"))?;
     Ok((answer, reply))
+}
+
+/// Says which drafters failed: the answer is the same without them, and slower.
+fn tell_draft_failures(session: &mut Session, output: &OutputFlags) {
+    for failure in session.take_draft_failures() {
+        if !output.quiet() {
+            say!("warning: {failure}");
+            failure.hint().iter().for_each(|hint| say!("hint: {hint}"));
+        }
+    }
 }
 
 /// One answer, or its part behind another.

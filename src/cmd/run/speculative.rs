@@ -4,16 +4,14 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use gristmill_engine::{
-    DraftModel, DraftModelOptions, Drafter, LoadOptions, Lookup, LookupOptions, LookupRule,
-    Session, Speculation,
+    DraftModelOptions, Drafter, LoadOptions, Lookup, LookupOptions, LookupRule, Session,
+    Speculation,
 };
-use gristmill_hub::ModelName;
-use gristmill_quant::TensorType;
 
-use super::flags::cache_types;
+use super::draft_model::DraftModelFlags;
+use super::flags::LoadFlags;
 use super::placing::PlacingFlags;
 use crate::failure::Hint;
-use crate::memory;
 use crate::model_path::ModelPath;
 use crate::numbers::{self, Threads};
 
@@ -25,20 +23,8 @@ pub struct SpeculativeFlags {
     /// The same as --spec-type ngram-mod
     #[arg(long)]
     spec_default: bool,
-    /// A smaller model of the same vocabulary, which drafts where the text itself gives no draft
-    #[arg(long, visible_alias = "model-draft", value_name = "FILE")]
-    spec_draft_model: Option<PathBuf>,
-    /// The same from the hub
-    #[arg(
-        long,
-        visible_alias = "hf-repo-draft",
-        value_name = "USER/REPO[:QUANT]",
-        conflicts_with = "spec_draft_model"
-    )]
-    spec_draft_hf: Option<ModelName>,
-    /// Tokens that it drafts at most [default: 3]
-    #[arg(long, value_name = "N", value_parser = numbers::count(1..=SIZE_MAX))]
-    spec_draft_n_max: Option<usize>,
+    #[command(flatten)]
+    model: DraftModelFlags,
     /// Shorter drafts of it are not computed [default: 0]
     #[arg(long, value_name = "N", value_parser = numbers::count(0..=SIZE_MAX))]
     spec_draft_n_min: Option<usize>,
@@ -54,12 +40,6 @@ pub struct SpeculativeFlags {
     /// Its threads for prompts; without it as many as for drafts
     #[arg(long, visible_alias = "threads-batch-draft", value_name = "N", value_parser = numbers::threads)]
     spec_draft_threads_batch: Option<Threads>,
-    /// Type of its KV cache's keys [default: f16]
-    #[arg(long, visible_alias = "cache-type-k-draft", value_name = "TYPE", value_parser = cache_types())]
-    spec_draft_type_k: Option<TensorType>,
-    /// Type of its values [default: f16]
-    #[arg(long, visible_alias = "cache-type-v-draft", value_name = "TYPE", value_parser = cache_types())]
-    spec_draft_type_v: Option<TensorType>,
     /// Its layers on the GPU: accepted, no GPU backend is built in
     #[arg(long, visible_aliases = ["gpu-layers-draft", "n-gpu-layers-draft"], value_name = "N|auto|all")]
     spec_draft_ngl: Option<String>,
@@ -71,7 +51,7 @@ pub struct SpeculativeFlags {
 }
 
 /// The largest size of a draft, a key or a count, as in the reference.
-const SIZE_MAX: usize = 1024;
+pub(super) const SIZE_MAX: usize = 1024;
 
 /// Where a draft comes from.
 #[derive(Clone, Copy)]
@@ -96,6 +76,9 @@ struct Size {
     set: fn(&mut LookupOptions, usize),
 }
 
+const N_MAX: &str = "Tokens of a draft at most";
+const N_MIN: &str = "Shorter drafts are not computed";
+
 const fn n_key(flag: &'static str, default: usize) -> Size {
     Size {
         flag,
@@ -108,7 +91,7 @@ const fn n_key(flag: &'static str, default: usize) -> Size {
 const fn n_max(flag: &'static str, default: usize) -> Size {
     Size {
         flag,
-        help: "Tokens of a draft at most",
+        help: N_MAX,
         default,
         set: |options, n| options.n_max = n,
     }
@@ -160,7 +143,7 @@ static LOOKUPS: [LookupKind; 4] = [
             n_max("spec-ngram-mod-n-max", 64),
             Size {
                 flag: "spec-ngram-mod-n-min",
-                help: "Shorter drafts are not computed",
+                help: N_MIN,
                 default: 48,
                 set: |options, n| options.n_min = n,
             },
@@ -260,7 +243,8 @@ impl clap::FromArgMatches for SizeFlags {
 }
 
 impl LookupKind {
-    fn drafter(&self, given: &SizeFlags) -> Lookup {
+    /// How it looks up with these sizes.
+    fn options(&self, given: &SizeFlags, room: Room, quiet: bool) -> anyhow::Result<LookupOptions> {
         let mut options = LookupOptions {
             rule: self.rule,
             n_key: 1,
@@ -268,12 +252,103 @@ impl LookupKind {
             n_min: 0,
             min_hits: 1,
         };
+        let mut lengths: [Option<Length>; 2] = [None, None];
         for size in &self.sizes {
-            let n = given.0.get(size.flag).copied();
-            (size.set)(&mut options, n.unwrap_or(size.default));
+            let length = Length {
+                flag: size.flag,
+                given: given.0.get(size.flag).copied(),
+                default: size.default,
+            };
+            (size.set)(&mut options, length.n());
+            match size.help {
+                N_MIN => lengths[0] = Some(length),
+                N_MAX => lengths[1] = Some(length),
+                _ => {}
+            }
         }
-        Lookup::new(options)
+        if let [Some(n_min), Some(n_max)] = lengths {
+            (options.n_min, options.n_max) = settled(n_min, n_max, room, quiet)?;
+        }
+        Ok(options)
     }
+}
+
+/// The length of a draft at least or at most, by its flag.
+#[derive(Clone, Copy)]
+struct Length {
+    flag: &'static str,
+    given: Option<usize>,
+    default: usize,
+}
+
+impl Length {
+    fn n(self) -> usize {
+        self.given.unwrap_or(self.default)
+    }
+}
+
+/// Tokens of a draft for which an execution has room, and the flag and its number that say so.
+#[derive(Clone, Copy)]
+struct Room {
+    n: usize,
+    flag: &'static str,
+    value: usize,
+}
+
+/// The least and the greatest length of a draft. What is given and admits no draft is an error; a default gives way.
+fn settled(
+    n_min: Length,
+    n_max: Length,
+    room: Room,
+    quiet: bool,
+) -> anyhow::Result<(usize, usize)> {
+    let (mut least, mut most) = (n_min.n(), n_max.n());
+    let tell = |given: &str, value: usize, other: &str, n: usize, default: usize| {
+        if !quiet {
+            say!("note: {given} {value} makes --{other} {n}, in place of {default}");
+        }
+    };
+    let flags = [n_min, n_max].map(|length| format!("--{}", length.flag));
+    if n_min.given.is_some() && least > room.n {
+        return Err(anyhow::anyhow!(
+            "{} {least} is more than the {} tokens of a draft that {} {} leaves room for",
+            flags[0],
+            room.n,
+            room.flag,
+            room.value
+        )
+        .context(Hint::new(format!(
+            "give {} at most {}, or {} more than {least}",
+            flags[0], room.n, room.flag
+        ))));
+    }
+    match (n_min.given, n_max.given) {
+        _ if least <= most => {}
+        (Some(_), Some(_)) => {
+            return Err(anyhow::anyhow!(
+                "{} {least} is more than {} {most}, so no draft would do",
+                flags[0],
+                flags[1]
+            )
+            .context(Hint::new(format!(
+                "give {} at most {most}, or leave it out",
+                flags[0]
+            ))));
+        }
+        (Some(_), None) => {
+            tell(&flags[0], least, n_max.flag, least, most);
+            most = least;
+        }
+        _ => {
+            tell(&flags[1], most, n_min.flag, most, least);
+            least = most;
+        }
+    }
+    if least > room.n {
+        tell(room.flag, room.value, n_min.flag, room.n, least);
+        least = room.n;
+    }
+    Ok((least, most))
 }
 
 impl SpeculativeFlags {
@@ -295,15 +370,17 @@ impl SpeculativeFlags {
         kinds
     }
 
-    fn has_model(&self) -> bool {
-        let is_off = self.spec_type.iter().any(|kind| matches!(kind, Kind::None));
-        !is_off && (self.spec_draft_model.is_some() || self.spec_draft_hf.is_some())
+    fn is_off(&self) -> bool {
+        self.spec_type.iter().any(|kind| matches!(kind, Kind::None))
     }
 
-    /// Says what has no effect.
-    pub fn note(&self) {
-        let of_model = [
-            ("--spec-draft-n-max", self.spec_draft_n_max.is_some()),
+    fn has_model(&self) -> bool {
+        !self.is_off() && self.model.is_named()
+    }
+
+    /// The flags of the draft model alone that are given.
+    fn of_model(&self) -> Vec<&'static str> {
+        let own = [
             ("--spec-draft-n-min", self.spec_draft_n_min.is_some()),
             ("--spec-draft-p-min", self.spec_draft_p_min.is_some()),
             ("--spec-draft-sampling", self.spec_draft_sampling.is_some()),
@@ -312,11 +389,23 @@ impl SpeculativeFlags {
                 "--spec-draft-threads-batch",
                 self.spec_draft_threads_batch.is_some(),
             ),
-            ("--spec-draft-type-k", self.spec_draft_type_k.is_some()),
-            ("--spec-draft-type-v", self.spec_draft_type_v.is_some()),
+            ("--spec-draft-ngl", self.spec_draft_ngl.is_some()),
+            ("--spec-draft-device", self.spec_draft_device.is_some()),
         ];
-        if !self.has_model() {
-            for (flag, _) in of_model.iter().filter(|(_, is_given)| *is_given) {
+        let given = own.iter().filter(|(_, is_given)| *is_given);
+        let mut flags = self.model.given();
+        flags.extend(given.map(|(flag, _)| *flag));
+        flags
+    }
+
+    /// Says what has no effect.
+    pub fn note(&self) {
+        if self.is_off() {
+            for flag in self.model.names() {
+                say!("note: {flag} changes nothing with --spec-type none");
+            }
+        } else if !self.has_model() {
+            for flag in self.of_model() {
                 say!("note: {flag} changes nothing without a draft model");
             }
         }
@@ -338,31 +427,120 @@ impl SpeculativeFlags {
             .spec_draft_device
             .as_deref()
             .is_some_and(|name| name != "none");
-        if layers || device {
+        if self.has_model() && (layers || device) {
             say!("note: no GPU backend is built in; the draft model runs on the CPU");
         }
     }
 
-    /// Fetches the draft model where it is on the hub, and gives its path.
+    /// What the flags come to, with the defaults that give way to them.
     ///
     /// # Errors
-    /// Its kind without a model; a download that fails.
-    pub fn draft_path(&self, model: &ModelPath) -> anyhow::Result<Option<PathBuf>> {
-        let asks = self
-            .spec_type
-            .iter()
-            .any(|kind| matches!(kind, Kind::DraftModel));
-        match (&self.spec_draft_model, &self.spec_draft_hf) {
-            _ if asks && !self.has_model() => Err(anyhow::anyhow!(
+    /// Flags that contradict each other; a draft model that is asked for and not named.
+    pub fn drafts(&self, load: &LoadFlags, quiet: bool) -> anyhow::Result<Drafts<'_>> {
+        if self.is_off() && (self.spec_default || self.spec_type.len() > 1) {
+            let other = match self.spec_default {
+                true => "--spec-default",
+                false => "the other kinds of --spec-type",
+            };
+            return Err(
+                anyhow::anyhow!("--spec-type none and {other} contradict each other")
+                    .context(Hint::new("leave one of them out")),
+            );
+        }
+        let mut kinds = self.spec_type.iter();
+        if kinds.any(|kind| matches!(kind, Kind::DraftModel)) && !self.has_model() {
+            return Err(anyhow::anyhow!(
                 "--spec-type draft-simple asks for a draft model, and none is named"
             )
             .context(Hint::new(
                 "name one with --spec-draft-model or --spec-draft-hf",
-            ))),
-            (Some(path), _) if self.has_model() => Ok(Some(path.clone())),
-            (None, Some(name)) if self.has_model() => model.fetch_another(name).map(Some),
-            _ => Ok(None),
+            )));
         }
+        let mut drafts = Drafts {
+            flags: self,
+            lookups: Vec::new(),
+            model: None,
+            path: None,
+        };
+        let (flag, value) = load.batch();
+        // The last token is computed along with the draft.
+        let n = value.saturating_sub(1);
+        let room = Room { n, flag, value };
+        let kinds = self.lookups();
+        if room.n == 0 {
+            if !quiet && (self.has_model() || !kinds.is_empty()) {
+                say!("note: {flag} {value} leaves no room for drafts, and none is made");
+            }
+            return Ok(drafts);
+        }
+        for kind in kinds {
+            let options = kind.options(&self.sizes, room, quiet)?;
+            drafts.lookups.push((kind.name, options));
+        }
+        if self.has_model() {
+            drafts.model = Some(self.model_options(room, quiet)?);
+        }
+        Ok(drafts)
+    }
+
+    fn model_options(&self, room: Room, quiet: bool) -> anyhow::Result<DraftModelOptions> {
+        let defaults = DraftModelOptions::default();
+        let n_min = Length {
+            flag: "spec-draft-n-min",
+            given: self.spec_draft_n_min,
+            default: defaults.n_min,
+        };
+        let n_max = Length {
+            flag: "spec-draft-n-max",
+            given: self.model.n_max(),
+            default: defaults.n_max,
+        };
+        let (n_min, n_max) = settled(n_min, n_max, room, quiet)?;
+        Ok(DraftModelOptions {
+            n_max,
+            n_min,
+            p_min: self.spec_draft_p_min.unwrap_or(defaults.p_min),
+        })
+    }
+}
+
+/// What drafts, by the flags.
+pub struct Drafts<'a> {
+    flags: &'a SpeculativeFlags,
+    lookups: Vec<(&'static str, LookupOptions)>,
+    model: Option<DraftModelOptions>,
+    path: Option<PathBuf>,
+}
+
+impl Drafts<'_> {
+    /// Fetches the draft model where it is on the hub.
+    ///
+    /// # Errors
+    /// A download that fails.
+    pub fn fetch(&mut self, model: &ModelPath) -> anyhow::Result<()> {
+        if self.model.is_some() {
+            self.path = self.flags.model.path(model)?;
+        }
+        Ok(())
+    }
+
+    /// The draft model and how it is loaded beside a model that is loaded so, its context aside.
+    pub fn model(&self, load: &LoadOptions) -> Option<(&std::path::Path, LoadOptions)> {
+        let (path, how) = (self.path.as_deref()?, self.model?);
+        let flags = self.flags;
+        let threads = flags.spec_draft_threads.map(Threads::asked);
+        let threads_batch = flags.spec_draft_threads_batch.map(Threads::asked);
+        let options = LoadOptions {
+            n_threads: threads.unwrap_or(load.n_threads),
+            n_threads_batch: match (threads_batch, threads) {
+                (Some(n), _) => n,
+                (None, Some(_)) => None,
+                (None, None) => load.n_threads_batch,
+            },
+            n_taken_back: how.n_max,
+            ..flags.model.load_options(load)
+        };
+        Some((path, options))
     }
 
     /// Has a session drafted for.
@@ -372,18 +550,31 @@ impl SpeculativeFlags {
     pub fn apply(
         &self,
         session: &mut Session,
-        draft: Option<PathBuf>,
         load: &LoadOptions,
         placing: &PlacingFlags,
         quiet: bool,
     ) -> anyhow::Result<()> {
-        let kinds = self.lookups();
-        let mut names: Vec<String> = kinds.iter().map(|kind| kind.name.to_owned()).collect();
-        let lookup = |kind: &&LookupKind| Box::new(kind.drafter(&self.sizes)) as Box<dyn Drafter>;
-        let mut drafters: Vec<_> = kinds.iter().map(lookup).collect();
-        if let Some(path) = draft {
-            let drafter = self.draft_model(session, &path, load, placing)?;
-            names.push(told(&drafter));
+        let n_ctx = session.context().n_ctx();
+        let mut names: Vec<String> = Vec::new();
+        let mut drafters: Vec<Box<dyn Drafter>> = Vec::new();
+        for &(name, options) in &self.lookups {
+            // A place of the key, a token behind it for every hit, and the draft itself.
+            let n_needed = options.n_key + options.min_hits + options.n_min.max(1);
+            if n_needed > n_ctx && !quiet {
+                say!(
+                    "note: {name} finds nothing in a context of {n_ctx} tokens: with its sizes it takes {n_needed}"
+                );
+            }
+            names.push(name.to_owned());
+            drafters.push(Box::new(Lookup::new(options)));
+        }
+        if let (Some((path, options)), Some(how)) = (self.model(load), self.model) {
+            let options = LoadOptions {
+                n_ctx: Some(n_ctx),
+                ..options
+            };
+            let (drafter, told) = super::draft_model::drafter(path, options, how, placing)?;
+            names.push(told);
             drafters.push(Box::new(drafter));
         }
         if drafters.is_empty() {
@@ -395,63 +586,4 @@ impl SpeculativeFlags {
         }
         Ok(())
     }
-
-    fn draft_model(
-        &self,
-        session: &Session,
-        path: &std::path::Path,
-        load: &LoadOptions,
-        placing: &PlacingFlags,
-    ) -> anyhow::Result<DraftModel> {
-        let defaults = LoadOptions::default();
-        let threads = self.spec_draft_threads.map(Threads::asked);
-        let threads_batch = self.spec_draft_threads_batch.map(Threads::asked);
-        let mut options = LoadOptions {
-            n_threads: threads.unwrap_or(load.n_threads),
-            n_threads_batch: match (threads_batch, threads) {
-                (Some(n), _) => n,
-                (None, Some(_)) => None,
-                (None, None) => load.n_threads_batch,
-            },
-            n_ctx: Some(session.context().n_ctx()),
-            cache: gristmill_engine::CacheTypes {
-                k: self.spec_draft_type_k.unwrap_or(defaults.cache.k),
-                v: self.spec_draft_type_v.unwrap_or(defaults.cache.v),
-            },
-            n_ubatch: load.n_ubatch,
-            keeps_all: load.keeps_all,
-            ..defaults
-        };
-        let model = placing.load(path, &options)?;
-        options.n_ctx = options
-            .n_ctx
-            .map(|n| n.min(model.network().context_length_max()));
-        memory::fit_context(&model, &mut options)?;
-        let defaults = DraftModelOptions::default();
-        let how = DraftModelOptions {
-            n_max: self.spec_draft_n_max.unwrap_or(defaults.n_max),
-            n_min: self.spec_draft_n_min.unwrap_or(defaults.n_min),
-            p_min: self.spec_draft_p_min.unwrap_or(defaults.p_min),
-        };
-        let drafter = DraftModel::new(model, &options, how);
-        drafter.map_err(|error| {
-            anyhow::Error::new(error).context(format!("{}: cannot draft with it", path.display()))
-        })
-    }
-}
-
-/// A draft model in words.
-fn told(drafter: &DraftModel) -> String {
-    let context = drafter.session().context();
-    let model = context.model();
-    let threads = match (model.n_threads(), model.n_threads_batch()) {
-        (n, n_batch) if n == n_batch => format!("{n} threads"),
-        (n, n_batch) => format!("{n} threads, {n_batch} for prompts"),
-    };
-    format!(
-        "{} ({:.1} M parameters, KV cache {:.1} MiB, {threads})",
-        model.file().path().display(),
-        model.n_parameters() as f64 / 1e6,
-        context.cache_bytes() as f64 / f64::from(1 << 20)
-    )
 }

@@ -67,6 +67,15 @@ impl DraftModel {
         &self.session
     }
 
+    /// An error of its own, so that nobody takes it for one of the model that answers.
+    fn failed(&self, error: EngineError) -> EngineError {
+        let file = self.session.context().model().file();
+        EngineError::DraftFailed {
+            draft: file.path().display().to_string(),
+            source: Box::new(error),
+        }
+    }
+
     /// Why ids of one vocabulary mean something else in the other; none where they do not.
     fn difference(&self, target: &Model) -> Option<String> {
         let (own, other) = (
@@ -111,8 +120,11 @@ impl Drafter for DraftModel {
         }
         // The target's own tokens are told; of these only the wish to stop counts.
         let n = ids.len();
-        let computed = self.session.predict(ids, &mut |_, _| watch(n, n))?;
-        Ok(computed.is_some())
+        let computed = self.session.predict(ids, &mut |_, _| watch(n, n));
+        match computed.map(|prediction| prediction.is_some()) {
+            Ok(is_computed) => Ok(is_computed),
+            Err(error) => Err(self.failed(error)),
+        }
     }
 
     fn draft(&mut self, ids: &[u32], n_max: usize) -> Result<Vec<u32>, EngineError> {
@@ -126,9 +138,12 @@ impl Drafter for DraftModel {
                 Ok(None) => break,
                 // Padding of the target's vocabulary means nothing to this model.
                 Err(EngineError::TokenOutOfRange { .. }) => break,
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.failed(error)),
             };
-            let Ok(id) = best(logits) else { break };
+            let id = match best(logits) {
+                Ok(id) => id,
+                Err(error) => return Err(self.failed(error)),
+            };
             let p_min = self.options.p_min;
             if p_min > 0.0 && log_probability(logits, id).exp() < p_min {
                 break;
@@ -143,6 +158,7 @@ impl Drafter for DraftModel {
     }
 
     fn remove(&mut self, positions: Range<usize>) -> Result<(), EngineError> {
-        self.session.remove(positions)
+        let removed = self.session.remove(positions);
+        removed.map_err(|error| self.failed(error))
     }
 }

@@ -20,7 +20,7 @@ use crate::model::Model;
 
 /// Proposes what may follow.
 pub trait Drafter: Send {
-    /// Whether it can draft for this model.
+    /// Whether it can draft for this model. A drafter that fails at anything else drafts no more; the answer goes on without it.
     ///
     /// Errors: a reason why not, such as another vocabulary.
     fn check(&self, _model: &Model) -> Result<(), EngineError> {
@@ -85,6 +85,8 @@ impl std::ops::AddAssign for DraftCounts {
 /// Drafters of a session, the one that is asked first in front.
 pub struct Speculation {
     drafters: Vec<Box<dyn Drafter>>,
+    /// Why drafters went that are no longer among them.
+    failures: Vec<EngineError>,
     counts: DraftCounts,
     last: Option<LastDraft>,
 }
@@ -103,6 +105,7 @@ impl Speculation {
     pub fn new(drafters: Vec<Box<dyn Drafter>>) -> Self {
         Speculation {
             drafters,
+            failures: Vec::new(),
             counts: DraftCounts::default(),
             last: None,
         }
@@ -115,42 +118,54 @@ impl Speculation {
             .try_for_each(|drafter| drafter.check(model))
     }
 
-    /// See [`Drafter::prepare`].
-    pub(crate) fn prepare(
+    /// Asks the drafters one after the other, until one has an answer; gives its place with it. One that fails goes.
+    fn ask<T>(
         &mut self,
-        ids: &[u32],
-        watch: &mut Watch<'_>,
-    ) -> Result<bool, EngineError> {
-        self.last = None;
-        for drafter in &mut self.drafters {
-            if !drafter.prepare(ids, watch)? {
-                return Ok(false);
+        mut ask: impl FnMut(&mut dyn Drafter) -> Result<Option<T>, EngineError>,
+    ) -> Option<(usize, T)> {
+        let mut index = 0;
+        while let Some(drafter) = self.drafters.get_mut(index) {
+            match ask(drafter.as_mut()) {
+                Ok(Some(answer)) => return Some((index, answer)),
+                Ok(None) => index += 1,
+                Err(error) => {
+                    self.drafters.remove(index);
+                    self.failures.push(error);
+                }
             }
         }
-        Ok(true)
+        None
+    }
+
+    /// See [`Drafter::prepare`].
+    pub(crate) fn prepare(&mut self, ids: &[u32], watch: &mut Watch<'_>) -> bool {
+        self.last = None;
+        let stopped = self.ask(|drafter| Ok((!drafter.prepare(ids, watch)?).then_some(())));
+        stopped.is_none()
     }
 
     /// At most `n_max` tokens that may follow.
-    pub(crate) fn draft(&mut self, ids: &[u32], n_max: usize) -> Result<Vec<u32>, EngineError> {
+    pub(crate) fn draft(&mut self, ids: &[u32], n_max: usize) -> Vec<u32> {
         let start = Instant::now();
         self.tell(ids);
-        let mut draft = Vec::new();
-        for (index, drafter) in self.drafters.iter_mut().enumerate() {
-            draft = drafter.draft(ids, n_max)?;
+        let found = self.ask(|drafter| {
+            let mut draft = drafter.draft(ids, n_max)?;
             draft.truncate(n_max);
-            if !draft.is_empty() {
-                self.counts.n_drafts += 1;
-                self.counts.n_drafted += draft.len();
-                self.last = Some(LastDraft {
-                    index,
-                    n_before: ids.len(),
-                    ids: draft.clone(),
-                });
-                break;
-            }
+            Ok(Some(draft).filter(|draft| !draft.is_empty()))
+        });
+        let mut draft = Vec::new();
+        if let Some((index, found)) = found {
+            self.counts.n_drafts += 1;
+            self.counts.n_drafted += found.len();
+            self.last = Some(LastDraft {
+                index,
+                n_before: ids.len(),
+                ids: found.clone(),
+            });
+            draft = found;
         }
         self.counts.time += start.elapsed();
-        Ok(draft)
+        draft
     }
 
     /// Tells the last drafter how much of its draft stands in these tokens.
@@ -165,10 +180,14 @@ impl Speculation {
     }
 
     /// See [`Drafter::remove`].
-    pub(crate) fn remove(&mut self, positions: &Range<usize>) -> Result<(), EngineError> {
+    pub(crate) fn remove(&mut self, positions: &Range<usize>) {
         self.last = None;
-        let mut drafters = self.drafters.iter_mut();
-        drafters.try_for_each(|drafter| drafter.remove(positions.clone()))
+        self.ask(|drafter| drafter.remove(positions.clone()).map(|()| None::<()>));
+    }
+
+    /// Why drafters went since this was asked last.
+    pub(crate) fn take_failures(&mut self) -> Vec<EngineError> {
+        std::mem::take(&mut self.failures)
     }
 
     /// A token of a draft was asked for.

@@ -32,6 +32,7 @@ pub struct Estimator {
     beside: u64,
     program: u64,
     tensors: recipes::Tensors,
+    draft: Option<(Box<Estimator>, LoadOptions)>,
 }
 
 /// What running a model takes, in bytes.
@@ -39,12 +40,14 @@ pub struct Estimator {
 pub struct Estimate {
     /// The tensors of the file.
     pub weights: u64,
-    /// Those of files that are used beside it: adapters, a model that drafts.
+    /// Those of adapters and control vectors beside it.
     pub beside: u64,
     /// Cache and intermediate values.
     pub context: ContextBytes,
     /// The program itself, the metadata and the vocabulary.
     pub program: u64,
+    /// What a model that drafts takes beside it, the program itself not counted again.
+    pub draft: Option<Box<Estimate>>,
 }
 
 /// Which of it has to be in memory.
@@ -61,17 +64,26 @@ impl Estimate {
     /// What is the process's own: the system cannot take it back where nothing is swapped out.
     pub fn anonymous(&self) -> u64 {
         let context = self.context.cache().saturating_add(self.context.compute());
-        context.saturating_add(self.program)
+        let draft = self.draft.as_deref().map_or(0, Estimate::anonymous);
+        context.saturating_add(self.program).saturating_add(draft)
     }
 
-    /// What is mapped from files.
+    /// What is mapped from files: the weights, those of adapters and of a model that drafts.
     pub fn mapped(&self) -> u64 {
-        self.weights.saturating_add(self.beside)
+        let draft = self.draft.as_deref().map_or(0, Estimate::mapped);
+        let own = self.weights.saturating_add(self.beside);
+        own.saturating_add(draft)
     }
 
     /// All of it.
     pub fn total(&self) -> u64 {
         self.anonymous().saturating_add(self.mapped())
+    }
+
+    /// All of it, with weights of another size.
+    pub fn total_with(&self, weights: u64) -> u64 {
+        let others = self.total().saturating_sub(self.weights);
+        others.saturating_add(weights)
     }
 
     /// What a demand asks for.
@@ -102,15 +114,25 @@ impl Estimator {
             beside: 0,
             program: PROGRAM_BYTES + BYTES_PER_STRING * n_strings,
             tensors: recipes::Tensors::of(file),
+            draft: None,
         })
     }
 
-    /// The same with so many bytes of tensors in files beside the model.
+    /// The same with so many bytes of tensors in adapters beside the model.
+    #[must_use]
     pub fn beside(self, n_bytes: u64) -> Self {
         Estimator {
             beside: n_bytes,
             ..self
         }
+    }
+
+    /// With a model that drafts, loaded as `options` say: its context is as long as the model's where it can be, its batches and
+    /// what its windows keep are the model's.
+    #[must_use]
+    pub fn with_draft(mut self, draft: Estimator, options: LoadOptions) -> Self {
+        self.draft = Some((Box::new(draft), options));
+        self
     }
 
     /// The model's layers.
@@ -133,11 +155,25 @@ impl Estimator {
     ///
     /// Errors: as [`Network::context_bytes`].
     pub fn estimate(&self, options: &LoadOptions) -> Result<Estimate, EngineError> {
+        let context = self.network.context_bytes(options)?;
+        let of_draft = |(draft, load): &(Box<Estimator>, LoadOptions)| {
+            let longest = draft.network.context_length_max();
+            let mut estimate = draft.estimate(&LoadOptions {
+                n_ctx: Some(context.n_ctx.min(longest)),
+                n_ubatch: options.n_ubatch,
+                keeps_all: options.keeps_all,
+                ..*load
+            })?;
+            estimate.program = estimate.program.saturating_sub(PROGRAM_BYTES);
+            Ok::<_, EngineError>(Box::new(estimate))
+        };
+        let draft = self.draft.as_ref().map(of_draft).transpose()?;
         Ok(Estimate {
             weights: self.weights,
             beside: self.beside,
-            context: self.network.context_bytes(options)?,
+            context,
             program: self.program,
+            draft,
         })
     }
 

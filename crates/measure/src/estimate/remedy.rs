@@ -155,9 +155,8 @@ impl Estimator {
         let Ok(estimate) = self.estimate(options) else {
             return Vec::new();
         };
-        let others = estimate.total() - estimate.weights;
         let fits = |recipe: &RecipeEstimate| {
-            recipe.weights < self.weights && recipe.weights.saturating_add(others) <= memory
+            recipe.weights < self.weights && estimate.total_with(recipe.weights) <= memory
         };
         let recipes = self.recipes().into_iter();
         recipes
