@@ -224,7 +224,6 @@ fn remedy(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
         cause
             .downcast_ref::<gristmill_measure::MeasureError>()?
             .hint()
-            .map(String::from)
     })
     .or_else(|| {
         cause

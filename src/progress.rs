@@ -120,6 +120,15 @@ pub fn bar(bytes: u64) -> ProgressBar {
     bar
 }
 
+/// A bar over so many windows of a text.
+pub fn windows(n: usize) -> ProgressBar {
+    let bar = ProgressBar::new(n as u64).with_style(style(
+        "{bar:30} {pos}/{len} windows {per_sec}, {eta} left {wide_msg}",
+    ));
+    remember(&bar);
+    bar
+}
+
 fn style(template: &str) -> ProgressStyle {
     // The templates are constant and valid; were they not, the default style would do.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())

@@ -68,6 +68,8 @@ mod known_holes;
 mod loading;
 #[path = "main/messages.rs"]
 mod messages;
+#[path = "main/perplexity.rs"]
+mod perplexity;
 #[path = "main/pipeline.rs"]
 mod pipeline;
 #[path = "main/quantize.rs"]

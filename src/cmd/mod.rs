@@ -17,6 +17,7 @@ mod links;
 mod list;
 mod logits;
 mod merge;
+mod perplexity;
 mod pipeline;
 mod pull;
 mod quantize;
@@ -49,6 +50,7 @@ pub const COMMANDS: &[Command] = &[
     Command::of::<list::List>(),
     Command::of::<logits::Logits>(),
     Command::of::<merge::Merge>(),
+    Command::of::<perplexity::Perplexity>(),
     Command::of::<pipeline::Pipeline>(),
     Command::of::<pull::Pull>(),
     Command::of::<quantize::Quantize>(),

@@ -10,7 +10,7 @@ pub(super) mod flags;
 mod history;
 pub(super) mod input;
 mod output;
-mod outputs;
+pub mod outputs;
 pub(super) mod placing;
 mod prompt_cache;
 pub(super) mod rope;

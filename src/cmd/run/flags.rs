@@ -146,6 +146,14 @@ pub struct LoadFlags {
     /// Positions of the context; 0 takes the model's own, cut so that the KV cache stays within 4 GiB
     #[arg(long, short, alias = "context", value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=CONTEXT_MAX))]
     ctx_size: usize,
+    #[command(flatten)]
+    compute: ComputeFlags,
+}
+
+/// How a model is computed, whatever the length of its context.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Model")]
+pub struct ComputeFlags {
     /// Threads; 0 or less takes one per processor
     #[arg(long, short, value_name = "N", default_value = "-1", value_parser = numbers::threads)]
     threads: Threads,
@@ -172,6 +180,20 @@ pub struct LoadFlags {
 }
 
 impl LoadFlags {
+    /// As [`ComputeFlags::batch`].
+    pub fn batch(&self) -> (&'static str, usize) {
+        self.compute.batch()
+    }
+
+    pub fn options(&self) -> LoadOptions {
+        LoadOptions {
+            n_ctx: Some(self.ctx_size).filter(|&n| n > 0),
+            ..self.compute.options()
+        }
+    }
+}
+
+impl ComputeFlags {
     /// Most tokens that are computed at once, and the flag that says so.
     pub fn batch(&self) -> (&'static str, usize) {
         match self.ubatch_size {
@@ -184,7 +206,6 @@ impl LoadFlags {
         LoadOptions {
             n_threads: self.threads.asked(),
             n_threads_batch: self.threads_batch.and_then(Threads::asked),
-            n_ctx: Some(self.ctx_size).filter(|&n| n > 0),
             cache: CacheTypes {
                 k: self.cache_type_k,
                 v: self.cache_type_v,
