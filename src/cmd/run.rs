@@ -10,7 +10,8 @@ pub(super) mod flags;
 mod history;
 pub(super) mod input;
 mod output;
-pub mod outputs;
+pub(super) mod outputs;
+mod pipe;
 pub(super) mod placing;
 mod prompt_cache;
 pub(super) mod rope;
@@ -36,6 +37,7 @@ use crate::memory;
 use crate::model_path::ModelPath;
 use chat::Rules;
 use history::Conversation;
+use pipe::Pipe;
 
 /// Arguments of `run`.
 #[derive(clap::Args)]
@@ -118,6 +120,7 @@ impl Command for Run {
         let quiet = self.output.quiet();
         let mut drafts = self.speculative.drafts(&self.load, quiet)?;
         self.note();
+        let pipe = self.pipe(reference);
         self.model.fetch()?;
         drafts.fetch(&self.model)?;
         let path = self.model.path();
@@ -126,7 +129,7 @@ impl Command for Run {
         let beside = beside.unwrap_or(0);
         let model = load(path, beside, &mut options, &self.placing, &drafts, quiet)?;
         let adapters = self.adapters.load(&model)?;
-        let mut answer = self.answer(&model)?;
+        let mut answer = self.answer(&model, escape)?;
         let held_to = held_to.map(|asked| asked.compiled(model.tokenizer()));
         answer.constraint = held_to.transpose()?;
         let template = match said.template {
@@ -138,6 +141,7 @@ impl Command for Run {
         let mut session = self.session(&model, &adapters, options)?;
         drafts.apply(&mut session, &options, &self.placing, quiet)?;
         let cache = self.prompt_cache.load(&mut session, quiet)?;
+        let prompt = pipe::behind(pipe, prompt, quiet)?;
         let done = match (mode, template) {
             (Mode::Completion, _) => completion::Completion {
                 session,
@@ -248,7 +252,7 @@ fn load(
 
 impl Run {
     /// How to answer: what the flags say, else what the model recommends.
-    fn answer(&self, model: &Model) -> anyhow::Result<GenerateOptions> {
+    fn answer(&self, model: &Model, escape: bool) -> anyhow::Result<GenerateOptions> {
         let recommended = ModelSampling::of(model.file().metadata());
         if !self.output.quiet() {
             let warnings = recommended.warnings.iter();
@@ -261,8 +265,7 @@ impl Run {
         let sampling = self.sampling.options(&recommended.wishes);
         let answer = self.answer.options(sampling)?;
         let mut answer = self.output.noting(answer);
-        let stops = self.chat.reverse_prompt.iter();
-        answer.stops.extend(stops.cloned());
+        answer.stops.extend(self.chat.stops(escape));
         Ok(answer)
     }
 
@@ -281,6 +284,20 @@ impl Run {
             output::report(&report, self.output.verbose());
         }
         Ok(session)
+    }
+
+    /// Standard input beside a prompt, where its text goes behind that one.
+    fn pipe(&self, reference: Option<&str>) -> Option<Pipe> {
+        let by_turns = match self.is_plain() {
+            true => self.answer.is_interactive(),
+            false => {
+                (self.chat.conversation || self.answer.is_interactive()) && !self.chat.single_turn
+            }
+        };
+        match by_turns {
+            true => None,
+            false => Pipe::beside(self.prompt.beside(), reference, self.output.quiet()),
+        }
     }
 
     /// Whether a text is continued whatever template there is.

@@ -206,6 +206,25 @@ fn run_ends_an_answer_at_a_reverse_prompt() {
     }
 }
 
+/// Escape sequences are processed there where they are in a prompt: with `-e`, and under a reference name.
+#[test]
+fn run_takes_a_reverse_prompt_with_escape_sequences() {
+    let place = with_model();
+    let answer = |program: &[&str], flags: &[&str]| {
+        let fixed = ["-m", "a.gguf", "-no-cnv", "-n", "60", "-p", "ROMEO:"];
+        let json = ["--temp", "0", "--json", "--log-disable", "-r", "\\n"];
+        let text = stdout(&place, &[program, &fixed, &json, flags].concat(), "");
+        let answer: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        answer["text"].as_str().expect("it is text").to_owned()
+    };
+    let run = &["gristmill", "run"];
+    let whole = answer(run, &[]);
+    let (line, _) = whole.split_once('\n').expect("a line ends");
+    assert_eq!(answer(run, &["-e"]), line);
+    assert_eq!(answer(&["llama-completion"], &[]), line);
+    assert_eq!(answer(&["llama-completion"], &["--no-escape"]), whole);
+}
+
 #[test]
 fn run_goes_on_in_the_next_line_where_several_are_allowed() {
     let place = with_model();

@@ -133,6 +133,101 @@ fn what_counts_for_nothing_is_said() {
     );
 }
 
+/// Runs a program on the model with this standard input, and gives the text of the prompt and what is told.
+fn prompt_of(place: &Workplace, words: &[&str], input: Stdio) -> Option<(String, String)> {
+    let mut command = place.command(words[0]);
+    command.args(&words[1..]).arg("-m").arg(model()?);
+    command.args(["-t", "1", "-c", "256", "-n", "0", "--verbose-prompt"]);
+    let output = command.stdin(input).output().expect("the binary starts");
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {told}");
+    let mut lines = told.lines();
+    let prompt = lines.find_map(|line| line.strip_prefix("prompt: \""));
+    let prompt = prompt.and_then(|prompt| prompt.strip_suffix('"'));
+    Some((prompt.expect("it is told").to_owned(), told))
+}
+
+/// A pipe with this text in it.
+fn pipe_of(text: &str) -> Stdio {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe can be made");
+    std::io::Write::write_all(&mut writer, text.as_bytes()).expect("it is short");
+    reader.into()
+}
+
+#[test]
+fn text_of_a_pipe_or_a_file_goes_behind_the_prompt() {
+    let place = Workplace::new();
+    place.write("own.jinja", "{{ messages[0].content }}!");
+    place.write("prompt.txt", "Q\n");
+    let file = || Stdio::from(std::fs::File::open(place.path("text.txt")).expect("it opens"));
+    place.write("text.txt", "a\nb\n");
+    let chat = "--chat-template-file own.jinja";
+    for (words, expected) in [
+        ("gristmill run -no-cnv -p Q", "Q\\na\\nb"),
+        (&*format!("gristmill run {chat} -p Q"), "Q\\na\\nb!"),
+        (
+            &*format!("gristmill run {chat} -st -cnv -p Q"),
+            "Q\\na\\nb!",
+        ),
+        ("gristmill run -no-cnv -f prompt.txt", "Q\\na\\nb"),
+        // Text that was the prompt is not there a second time.
+        ("gristmill run -no-cnv -f /dev/stdin", "a\\nb"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let Some((piped, told)) = prompt_of(&place, &words, pipe_of("a\nb\n")) else {
+            return;
+        };
+        let (of_file, _) = prompt_of(&place, &words, file()).expect("it ran before");
+        assert_eq!((&*piped, &*of_file), (expected, expected), "{words:?}");
+        assert!(!told.contains("standard input"), "{told}");
+    }
+    for (words, prompt, reason) in [
+        (
+            "gristmill run -no-cnv -bf prompt.txt",
+            "Q\\n",
+            "--binary-file is all of the prompt",
+        ),
+        (
+            "llama-completion -no-cnv -p Q",
+            "Q",
+            "llama-completion reads none beside a prompt",
+        ),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (left, told) = prompt_of(&place, &words, pipe_of("a\n")).expect("it ran before");
+        assert_eq!(left, prompt);
+        let note = format!("note: standard input is not read: {reason}\n");
+        assert!(told.contains(&note), "{told}");
+    }
+}
+
+/// Programs hand on what nobody writes to and nobody closes: a socket, or a pipe that the reference does not read.
+#[test]
+fn standard_input_that_stays_open_is_not_waited_for() {
+    let place = Workplace::new();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("it can be made");
+    let socket = Stdio::from(std::os::fd::OwnedFd::from(theirs));
+    let words = ["gristmill", "run", "-no-cnv", "-p", "Q"];
+    let Some((prompt, told)) = prompt_of(&place, &words, socket) else {
+        return;
+    };
+    assert_eq!(prompt, "Q");
+    assert!(
+        told.contains("it is a socket, neither a pipe nor a file"),
+        "{told}"
+    );
+    drop(ours);
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+    let words = ["llama-completion", "-no-cnv", "-p", "Q"];
+    let (prompt, _) = prompt_of(&place, &words, reader.into()).expect("it ran before");
+    assert_eq!(prompt, "Q");
+    drop(writer);
+    let words = ["gristmill", "run", "-no-cnv", "-p", "Q"];
+    let (prompt, told) = prompt_of(&place, &words, Stdio::null()).expect("it ran before");
+    assert_eq!(prompt, "Q");
+    assert!(!told.contains("standard input"), "{told}");
+}
+
 #[test]
 fn a_prompt_without_a_terminal_ends_after_its_answer() {
     let Some(once) = run_with(&["-p", "Hello", "-n", "3"], b"more\nand more\n") else {

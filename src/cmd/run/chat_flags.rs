@@ -148,10 +148,14 @@ impl ChatFlags {
                 .with_context(|| format!("{}: cannot read the system prompt", path.display()))?;
             return Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()));
         }
-        Ok(self.system_prompt.as_ref().map(|text| match escape {
-            true => String::from_utf8_lossy(&unescape(text.as_bytes())).into_owned(),
-            false => text.clone(),
-        }))
+        let text = self.system_prompt.as_deref();
+        Ok(text.map(|text| unescaped(text, escape)))
+    }
+
+    /// The strings that end an answer.
+    pub fn stops(&self, escape: bool) -> impl Iterator<Item = String> {
+        let given = self.reverse_prompt.iter();
+        given.map(move |text| unescaped(text, escape))
     }
 
     /// The functions that can be called.
@@ -194,6 +198,14 @@ impl ChatFlags {
                 say!("note: {what} belongs to a chat; with {cause} it changes nothing");
             }
         }
+    }
+}
+
+/// A text of the command line, its escape sequences processed if asked for.
+fn unescaped(text: &str, escape: bool) -> String {
+    match escape {
+        true => String::from_utf8_lossy(&unescape(text.as_bytes())).into_owned(),
+        false => text.to_owned(),
     }
 }
 

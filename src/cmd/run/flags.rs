@@ -8,6 +8,7 @@ use gristmill_engine::sampling::SamplingOptions;
 use gristmill_engine::{CONTEXT_MAX, CacheTypes, GenerateOptions, Keep, Limit, LoadOptions};
 use gristmill_quant::TensorType;
 
+use super::pipe::{self, Beside};
 use crate::arithmetic::ArithmeticFlag;
 use crate::escapes::unescape;
 use crate::numbers::{self, Threads};
@@ -15,7 +16,7 @@ use crate::numbers::{self, Threads};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Prompt")]
 pub struct PromptFlags {
-    /// The text to continue, or the first message of a chat
+    /// The text to continue, or the first message of a chat; the text of a pipe goes behind it
     #[arg(long, short, allow_hyphen_values = true, overrides_with_all = ["file_flag", "binary_file"])]
     prompt: Option<String>,
     /// Read the prompt from a file; one newline at its end is dropped
@@ -24,7 +25,7 @@ pub struct PromptFlags {
     /// Read the prompt from a file, byte for byte
     #[arg(long, value_name = "FILE", overrides_with_all = ["prompt", "file_flag"])]
     binary_file: Option<PathBuf>,
-    /// Process escape sequences (\n, \t, …) in --prompt and --system-prompt
+    /// Process escape sequences (\n, \t, …) in --prompt, --system-prompt, --reverse-prompt and what stands around typed text
     #[arg(long, short, overrides_with = "no_escape")]
     escape: bool,
     /// Take backslashes as they are: the default, except under a reference name
@@ -36,6 +37,16 @@ impl PromptFlags {
     /// Whether escape sequences are processed.
     pub fn escapes(&self, by_default: bool) -> bool {
         self.escape || (by_default && !self.no_escape)
+    }
+
+    /// Whether the prompt is given, and what becomes of text from standard input beside it.
+    pub fn beside(&self) -> Beside {
+        match (&self.prompt, &self.file, &self.binary_file) {
+            (_, _, Some(_)) => Beside::Unread,
+            (_, Some(file), _) if pipe::is_standard_input(file) => Beside::Nothing,
+            (None, None, None) => Beside::Nothing,
+            _ => Beside::Behind,
+        }
     }
 
     /// The prompt, if one is given. Files are never unescaped.
