@@ -17,8 +17,9 @@ fn model() -> Option<PathBuf> {
 fn run_in(place: &Workplace, words: &[&str], input: &str) -> Option<Output> {
     let model = model()?;
     let mut command = place.command("gristmill");
-    command.args(["run", "-m"]).arg(&model).args(words);
+    command.args(["run", "-m"]).arg(&model);
     command.args(["-t", "1", "-c", "512", "--temp", "0", "--ignore-eos"]);
+    command.args(words);
     let (written, output) = piped(&mut command, input.as_bytes());
     // A prompt that is given leaves standard input unread.
     drop(written);
@@ -37,6 +38,19 @@ fn objects(output: &Output) -> Vec<Value> {
         .lines()
         .map(|line| serde_json::from_str(line).expect("each line is JSON"));
     lines.collect()
+}
+
+/// The indexes of the tokens that end the reasoning in an answer; all others have a probability.
+fn forced(answer: &Value) -> Vec<usize> {
+    let steps = answer["completion_probabilities"].as_array();
+    let steps = steps.expect("a list");
+    let ids: Vec<Value> = steps.iter().map(|step| step["id"].clone()).collect();
+    assert_eq!(answer["ids"], Value::from(ids));
+    let is_forced = |index: &usize| match &steps[*index]["logprob"] {
+        Value::Null => steps[*index]["top_logprobs"] == json!([]),
+        logprob => !logprob.is_f64(),
+    };
+    (0..steps.len()).filter(is_forced).collect()
 }
 
 /// A template that shows what it is given, and opens the reasoning.
@@ -97,9 +111,129 @@ fn case_b63_reasoning_is_told_apart_limited_or_left() {
     assert!(whole.contains(" Stop.</think>"), "{whole}");
     let first = |answer: &Value| answer["ids"].as_array().expect("a list")[..3].to_vec();
     assert_eq!(first(&cut), first(&apart));
+    // Each token has its step; nothing was picked where the reasoning is ended.
+    let n_ids = cut["ids"].as_array().expect("a list").len();
+    assert_eq!(forced(&cut), Vec::from_iter(3..n_ids - 7));
     let none = answer(&["--reasoning-budget", "0", "-n", "20"]).expect("it ran before");
     assert_eq!(none["reasoning"], "");
     assert_ne!(none["content"], "");
+}
+
+/// What ends the reasoning stands behind what is left of it; where no place is left, the context is full.
+#[test]
+fn case_b63_a_reasoning_budget_holds_in_a_full_context() {
+    let place = Workplace::new();
+    let answer = |words: &str| {
+        let fixed = ["-p", "Hi", "--json", "--chat-template", THINKS, "-c", "64"];
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = run_in(&place, &[&fixed[..], &words].concat(), "")?;
+        Some(objects(&output).remove(0))
+    };
+    let len = |answer: &Value, key: &str| answer[key].as_array().expect("a list").len();
+    for shift in ["--context-shift", "--context-shift --keep -1"] {
+        let words = format!("-n 200 --reasoning-budget 100 {shift}");
+        let Some(shifted) = answer(&words) else {
+            return;
+        };
+        let forced = forced(&shifted);
+        assert_eq!(shifted["stop"], "length");
+        assert_eq!(len(&shifted, "ids"), 200 + forced.len());
+        assert_eq!(forced, Vec::from_iter(100..100 + forced.len()));
+        let parts = (&shifted["reasoning"], &shifted["content"]);
+        assert!(parts.0 != "" && parts.1 != "", "{shifted}");
+    }
+    let prompt = answer("-n 0").expect("it ran before");
+    // One place is left, which is too few for a mark and what follows it.
+    let n_budget = 63 - len(&prompt, "prompt_ids");
+    let full = answer(&format!("-n 200 --reasoning-budget {n_budget}")).expect("it ran before");
+    assert_eq!(full["stop"], "context");
+    let n_forced = len(&full, "ids") - n_budget;
+    assert_eq!(forced(&full), Vec::from_iter(n_budget..n_budget + n_forced));
+    // A prompt that does not fit is still refused, also where nothing is thought.
+    let words = [
+        "-p",
+        &"long ".repeat(80),
+        "-c",
+        "64",
+        "--chat-template",
+        THINKS,
+    ];
+    let none = [&words[..], &["--reasoning-budget", "0"]].concat();
+    let refused = run_in(&place, &none, "").expect("it ran before");
+    assert_eq!(refused.status.code(), Some(1));
+    let told = text(&refused.stderr);
+    assert!(told.contains("but the context holds 64"), "{told}");
+}
+
+/// `none` is no effort but the other name of `-rea off`, unless the template has no switch and may know the word.
+#[test]
+fn case_b63_no_effort_is_no_thinking() {
+    let place = Workplace::new();
+    let told = |template: &str, words: &[&str]| {
+        let fixed = [
+            "-p",
+            "Hi",
+            "-n",
+            "1",
+            "--verbose-prompt",
+            "--chat-template",
+            template,
+        ];
+        let none = ["--reasoning-effort", "none"];
+        let output = run_in(&place, &[&fixed[..], &none, words].concat(), "")?;
+        Some(text(&output.stderr))
+    };
+    let both = "{{ enable_thinking }}|{{ thinking }}|{{ reasoning_effort }}";
+    let kwargs = ["--chat-template-kwargs", "{\"enable_thinking\": true}"];
+    for words in [&[][..], &["-rea", "on"], &kwargs] {
+        let Some(told) = told(both, words) else {
+            return;
+        };
+        assert!(told.contains("prompt: \"False|False|\""), "{told}");
+        assert!(!told.contains("changes nothing"), "{told}");
+    }
+    let effort = told("{{ reasoning_effort }}", &[]).expect("it ran before");
+    assert!(effort.contains("prompt: \"none\""), "{effort}");
+    let neither = told("chatml", &[]).expect("it ran before");
+    let note =
+        "note: the template has no switch for reasoning; --reasoning-effort none changes nothing";
+    assert_eq!(neither.matches("changes nothing").count(), 1, "{neither}");
+    assert!(neither.contains(note), "{neither}");
+}
+
+/// A line that does not fit is told and left out; those behind it are answered, and the exit code tells.
+#[test]
+fn a_pipe_goes_on_behind_a_message_that_does_not_fit() {
+    let place = Workplace::new();
+    let input = format!("One\n{}\nThree\n", "word ".repeat(200));
+    let words = ["-c", "192", "-n", "3", "--chat-template", "chatml"];
+    let kept = ["--history", "talk.json", "--log-disable"];
+    let Some(output) = run_in(&place, &[&words[..], &kept].concat(), &input) else {
+        return;
+    };
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(told.matches("error: ").count(), 1, "{told}");
+    assert!(told.starts_with("error: message 2: "), "{told}");
+    let kept = std::fs::read(place.path("talk.json")).expect("it is written");
+    let kept: Value = serde_json::from_slice(&kept).expect("JSON");
+    let asked = kept["messages"].as_array().expect("a list").iter();
+    let asked = asked.filter(|message| message["role"] == "user");
+    let asked: Vec<&Value> = asked.map(|message| &message["content"]).collect();
+    assert_eq!(asked, ["One", "Three"]);
+    // What no other message can mend ends the chat.
+    let refuses = "{% if messages[-1].content == 'b' %}{{ raise_exception('no b') }}{% endif %}Q";
+    let wrong = [
+        "-n",
+        "1",
+        "--log-disable",
+        "--json",
+        "--chat-template",
+        refuses,
+    ];
+    let ended = run_in(&place, &wrong, "a\nb\nc\n").expect("it ran before");
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(text(&ended.stdout).lines().count(), 1);
 }
 
 /// Standard output is for the answer alone where it is no terminal.

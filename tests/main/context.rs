@@ -229,6 +229,14 @@ fn case_b69_turns_go_on_behind_a_full_context() {
     assert!(told.contains(note), "{told}");
     let (code, n, told) = talk("-cnv -c 192");
     assert!(code == Some(1) && n < 8 && told.contains("192"), "{told}");
+    // Each line that does not fit is told, by its number.
+    assert_eq!(told.matches("\nerror: message ").count(), 8 - n, "{told}");
+    assert!(
+        told.contains("\nerror: message 8: the prompt has "),
+        "{told}"
+    );
+    let remedy = "hint: give a longer context with -c; or --context-shift, which leaves the oldest messages out";
+    assert!(told.contains(remedy), "{told}");
 }
 
 #[test]

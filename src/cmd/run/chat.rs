@@ -40,6 +40,56 @@ pub struct Rules {
     pub simple_io: bool,
 }
 
+/// Whether a message, or all that was said with it, is too long.
+fn is_misfit(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::PromptTooLong { .. }
+            | EngineError::TextTooLong { .. }
+            | EngineError::ContextFull { .. }
+    )
+}
+
+/// The remedy where only what was said before leaves no room.
+fn hint_where_crowded(asker: Asker, fits_longer_context: bool) -> &'static str {
+    match (asker, fits_longer_context) {
+        (Asker::Person, true) => {
+            "/clear forgets the conversation; or start again with a longer context (-c)"
+        }
+        (Asker::Person, false) => "/clear forgets the conversation",
+        (_, true) => {
+            "give a longer context with -c; or --context-shift, which leaves the oldest messages out"
+        }
+        (_, false) => "--context-shift leaves the oldest messages out",
+    }
+}
+
+/// The first of these starts, in rising order, from which a conversation takes at most half of the context; where there is none, the
+/// last that fits. What begins later is shorter, so it is found by halves: each try costs as much as the conversation is long.
+fn first_fitting<T>(
+    starts: &[usize],
+    n_ctx: usize,
+    mut render: impl FnMut(usize) -> anyhow::Result<(usize, T)>,
+) -> anyhow::Result<Option<(usize, T)>> {
+    let (mut low, mut high) = (0, starts.len());
+    let (mut short, mut fitting) = (None, None);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let start = starts[middle];
+        let (n_tokens, rendered) = render(start)?;
+        if n_tokens <= n_ctx / 2 {
+            short = Some((start, rendered));
+            high = middle;
+        } else {
+            if n_tokens < n_ctx {
+                fitting = Some((start, rendered));
+            }
+            low = middle + 1;
+        }
+    }
+    Ok(short.or(fitting))
+}
+
 /// A conversation with a model.
 pub struct Chat<'a> {
     session: Session,
@@ -59,6 +109,20 @@ pub struct Chat<'a> {
     attached: String,
     /// Calls so far, for ids of new ones.
     n_calls: usize,
+    /// Messages so far, and those of a pipe that did not fit.
+    n_said: usize,
+    n_unanswered: usize,
+}
+
+/// Who waits for an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    /// A person at a terminal, who goes on.
+    Person,
+    /// A pipe, whose next line may be another message.
+    Lines,
+    /// Nobody goes on behind it.
+    Nobody,
 }
 
 /// What follows a turn.
@@ -92,6 +156,8 @@ impl<'a> Chat<'a> {
             replaced: Vec::new(),
             attached: String::new(),
             n_calls: 0,
+            n_said: 0,
+            n_unanswered: 0,
         }
     }
 
@@ -134,11 +200,13 @@ impl<'a> Chat<'a> {
             }
             _ => prompt,
         };
+        let asker = match (single, messages.is_terminal()) {
+            (true, _) => Asker::Nobody,
+            (false, true) => Asker::Person,
+            (false, false) => Asker::Lines,
+        };
         if let Some(prompt) = prompt {
-            self.say(
-                String::from_utf8_lossy(&prompt).into_owned(),
-                messages.is_terminal() && !single,
-            )?;
+            self.say(String::from_utf8_lossy(&prompt).into_owned(), asker)?;
             if single {
                 return Ok(());
             }
@@ -149,6 +217,8 @@ impl<'a> Chat<'a> {
         loop {
             let text = match messages.next()? {
                 Said::Text(text) => text,
+                // What was wrong is told already.
+                Said::End if self.n_unanswered > 0 => return Err(failure::Exit(1).into()),
                 Said::End => return Ok(()),
                 Said::Stop => interrupt::leave(),
             };
@@ -158,8 +228,8 @@ impl<'a> Chat<'a> {
                 false => Next::Message(text),
             };
             match next {
-                Next::Message(text) => self.say(text, messages.is_terminal())?,
-                Next::Answer => self.answer(messages.is_terminal())?,
+                Next::Message(text) => self.say(text, asker)?,
+                Next::Answer => self.answer(asker)?,
                 Next::Nothing => {}
                 Next::Leave => return Ok(()),
             }
@@ -281,31 +351,38 @@ impl<'a> Chat<'a> {
         Ok(())
     }
 
-    fn say(&mut self, text: String, go_on: bool) -> anyhow::Result<()> {
+    fn say(&mut self, text: String, asker: Asker) -> anyhow::Result<()> {
         let text = std::mem::take(&mut self.attached) + &text;
         self.messages.push(Message::new("user", text));
-        self.answer(go_on)
+        self.n_said += 1;
+        self.answer(asker)
     }
 
-    /// Answers the last message. With `go_on`, what is wrong with the message is said and the chat goes on.
-    fn answer(&mut self, go_on: bool) -> anyhow::Result<()> {
-        let Err(error) = self.try_answer(go_on) else {
+    /// Answers the last message. Where a person goes on, what is wrong with the message is said and the chat goes on; where a
+    /// pipe does, if the message does not fit.
+    fn answer(&mut self, asker: Asker) -> anyhow::Result<()> {
+        let Err(error) = self.try_answer(asker == Asker::Person) else {
             self.replaced.clear();
             return Ok(());
         };
         let known = error.downcast_ref::<EngineError>();
-        if let (true, Some(known)) = (go_on, known) {
-            let longer = known.fits_longer_context();
+        let known = known.filter(|known| match asker {
+            Asker::Person => true,
+            Asker::Lines => is_misfit(known),
+            Asker::Nobody => false,
+        });
+        if let Some(known) = known {
+            let hint = hint_where_crowded(asker, known.fits_longer_context());
             let error = match self.is_crowded(known) {
-                true => error.context(Hint::new(match longer {
-                    true => {
-                        "/clear forgets the conversation; or start again with a longer context (-c)"
-                    }
-                    false => "/clear forgets the conversation",
-                })),
+                true => error.context(Hint::new(hint)),
                 false => error,
             };
-            failure::print(&error);
+            if asker == Asker::Lines {
+                self.n_unanswered += 1;
+                failure::print(&error.context(format!("message {}", self.n_said)));
+            } else {
+                failure::print(&error);
+            }
             match std::mem::take(&mut self.replaced) {
                 // The message was never answered, and the next one would stand beside it.
                 none if none.is_empty() => drop(self.messages.pop()),
@@ -355,17 +432,18 @@ impl<'a> Chat<'a> {
         }
         let (fixed, said) = self.messages.split_at(self.n_fixed);
         let asks = |&index: &usize| index > 0 && said[index].role == "user";
-        let mut fitting = None;
-        for start in (0..said.len()).filter(asks) {
+        let starts: Vec<usize> = (0..said.len()).filter(asks).collect();
+        let fitting = first_fitting(&starts, n_ctx, |start| {
             let prompt = self.prompt(&[fixed, &said[start..]].concat())?;
             let n_prompt = prompt.ids.len();
-            if fits(&prompt) {
-                fitting = Some((start, prompt));
-            }
-            if n_prompt <= n_ctx / 2 {
-                break;
-            }
-        }
+            // What leaves nothing to shift does not fit either.
+            let n_taken = if fits(&prompt) {
+                n_prompt
+            } else {
+                n_prompt.max(n_ctx)
+            };
+            Ok((n_taken, prompt))
+        })?;
         let Some((n_left, prompt)) = fitting else {
             return Ok(whole);
         };
@@ -448,5 +526,49 @@ impl<'a> Chat<'a> {
             say!("/result TEXT tells the model what the function answered");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As [`first_fitting`], but tries one start after the other.
+    fn by_turns(
+        starts: &[usize],
+        n_ctx: usize,
+        n_tokens: impl Fn(usize) -> usize,
+    ) -> Option<usize> {
+        let mut fitting = None;
+        for &start in starts {
+            let n = n_tokens(start);
+            if n < n_ctx {
+                fitting = Some(start);
+            }
+            if n <= n_ctx / 2 {
+                break;
+            }
+        }
+        fitting
+    }
+
+    #[test]
+    fn what_is_left_out_is_found_in_few_tries() {
+        for n_messages in [1, 2, 3, 50, 4001] {
+            let starts: Vec<usize> = (2..n_messages).step_by(2).collect();
+            for (n_fixed, n_ctx) in [(0, 1), (3, 40), (10, 64), (10, 65), (500, 900), (900, 9000)] {
+                // Messages have 3 and 10 tokens, the last one 27.
+                let n_tokens = |start: usize| n_fixed + 27 + (n_messages - start) / 2 * 13;
+                let mut n_tries = 0;
+                let found = first_fitting(&starts, n_ctx, |start| {
+                    n_tries += 1;
+                    Ok((n_tokens(start), start))
+                });
+                let found = found.expect("nothing fails");
+                let expected = by_turns(&starts, n_ctx, n_tokens);
+                assert_eq!(found, expected.map(|start| (start, start)));
+                assert!(n_tries <= 12, "{n_tries} of {n_messages}");
+            }
+        }
     }
 }

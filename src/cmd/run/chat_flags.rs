@@ -85,7 +85,7 @@ pub struct ReasoningFlags {
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub reasoning_format: ReasoningFormat,
     /// How hard the model shall think, where its template knows `reasoning_effort`: `low`, `medium`, `high` or what else
-    /// the template takes; `default` leaves it to the template
+    /// the template takes; `none` is --reasoning off, `default` leaves it to the template
     #[arg(long, value_name = "LEVEL")]
     pub reasoning_effort: Option<String>,
     /// Most tokens of reasoning before it is ended; -1 for no limit, 0 for none at all
@@ -241,22 +241,28 @@ impl ReasoningFlags {
     /// The variables that a template is given, over those that the user gave.
     pub fn variables(&self, given: Option<&JsonObject>, template: &str, quiet: bool) -> JsonObject {
         let mut variables = given.cloned().unwrap_or_default();
-        if self.reasoning != Reasoning::Auto {
-            let switches = ["enable_thinking", "thinking"];
-            let mut known = switches
-                .iter()
-                .filter(|name| template.contains(**name))
-                .peekable();
-            if known.peek().is_none() && !quiet {
-                say!("note: the template has no switch for reasoning; --reasoning changes nothing");
+        let mut switches = vec!["enable_thinking", "thinking"];
+        switches.retain(|name| template.contains(name));
+        let knows_effort = template.contains("reasoning_effort");
+        let mut effort = self.reasoning_effort.as_deref();
+        effort = effort.filter(|effort| *effort != "default");
+        // A template without a switch may know the word itself.
+        let is_off = effort == Some("none") && !(switches.is_empty() && knows_effort);
+        let (flag, thinks) = match self.reasoning {
+            _ if is_off => ("--reasoning-effort none", Some(false)),
+            Reasoning::On => ("--reasoning", Some(true)),
+            Reasoning::Off => ("--reasoning", Some(false)),
+            Reasoning::Auto => ("", None),
+        };
+        if let Some(thinks) = thinks {
+            if switches.is_empty() && !quiet {
+                say!("note: the template has no switch for reasoning; {flag} changes nothing");
             }
-            for name in known {
-                variables.insert((*name).into(), (self.reasoning == Reasoning::On).into());
-            }
+            let set = |name: &str| (name.to_owned(), thinks.into());
+            variables.extend(switches.into_iter().map(set));
         }
-        let effort = self.reasoning_effort.as_deref();
-        if let Some(effort) = effort.filter(|effort| *effort != "default") {
-            if !template.contains("reasoning_effort") && !quiet {
+        if let Some(effort) = effort.filter(|_| !is_off) {
+            if !knows_effort && !quiet {
                 say!(
                     "note: the template knows no reasoning_effort; --reasoning-effort changes nothing"
                 );

@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 
-use gristmill_engine::{GenerateOptions, Keep, Session, StopReason, raw_prompt};
+use gristmill_engine::{GenerateOptions, Session, StopReason, raw_prompt};
 use gristmill_tokenizer::EncodeOptions;
 
 use super::flags::AnswerFlags;
 use super::input::{self, Messages, Said};
-use super::output::OutputFlags;
+use super::output::{self, OutputFlags};
 use super::prompt_cache::PromptCache;
 use crate::failure::Hint;
 use crate::interrupt;
@@ -116,7 +116,8 @@ impl Completion<'_> {
             is_typed = true;
             let listener = interrupt::Listener::new();
             let (answer, reason) = self.part(&ids, &listener)?;
-            self.follow(&mut ids, answer);
+            let shift = &mut self.options.context_shift;
+            output::follow(&self.session, &mut ids, shift, &answer);
             if matches!(reason, StopReason::ContextFull) {
                 say!(
                     "note: the context of {} tokens is full",
@@ -127,26 +128,6 @@ impl Completion<'_> {
             if listener.interrupted() && !lines.is_terminal() {
                 interrupt::leave();
             }
-        }
-    }
-
-    /// Adds an answer to a text. Where the context was shifted, the text is what is left in it; and what is kept of a prompt is
-    /// that of the first one.
-    fn follow(&mut self, ids: &mut Vec<u32>, answer: Vec<u32>) {
-        let Some(keep) = &mut self.options.context_shift else {
-            return ids.extend(answer);
-        };
-        let bos = self.session.context().model().tokenizer().bos();
-        let has_bos = bos.is_some() && ids.first().copied() == bos;
-        let n_prompt = ids.len() - usize::from(has_bos);
-        *keep = Keep::Tokens(match *keep {
-            Keep::Prompt => n_prompt,
-            Keep::Tokens(n) => n.min(n_prompt),
-        });
-        if let Some(&last) = answer.last() {
-            // The last token is picked, and not computed yet.
-            *ids = self.session.tokens().to_vec();
-            ids.push(last);
         }
     }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use gristmill_engine::reply::{Reply, ReplyParser};
 use gristmill_engine::{
-    Answer, DraftCounts, EngineError, GenerateOptions, Limit, Listener, LoadReport, Session,
-    StopReason, Timings,
+    Answer, DraftCounts, EngineError, GenerateOptions, Keep, Limit, Listener, LoadReport, Session,
+    Step, StopReason, Timings,
 };
 use gristmill_gguf::{Error, WriteOptions, check_target};
 use gristmill_tokenizer::Tokenizer;
@@ -384,6 +384,7 @@ pub fn generate(
     output: &OutputFlags,
 ) -> anyhow::Result<(Answer, Reply)> {
     let path = session.context().model().file().path().to_owned();
+    let failed = |error| super::of_model(error, &path);
     let mut ids = prompt.to_vec();
     let mut options = options.clone();
     let mut budget = budget;
@@ -392,7 +393,10 @@ pub fn generate(
         let n_tokens = budget.map_or(usize::MAX, |budget| budget.n_tokens);
         let is_spent = |show: &Show| show.is_thinking() && show.n_thoughts() >= n_tokens;
         let part = match is_spent(&show) {
-            true => None,
+            true => {
+                session.check(&ids, &options).map_err(failed)?;
+                None
+            }
             false => {
                 let stops =
                     |show: &Show| listener.interrupted() || show.has_failed() || is_spent(show);
@@ -401,14 +405,16 @@ pub fn generate(
                 Some(part.map_err(|error| super::of_adapted(error, &path, session.adapters()))?)
             }
         };
-        let n_part = part.as_ref().map_or(0, |part| part.ids.len());
-        ids.extend(part.iter().flat_map(|part| &part.ids));
         let is_stopped = part
             .as_ref()
             .is_none_or(|part| part.reason == StopReason::Interrupted);
         if let Some(part) = &part {
             // What follows is of the seed that is told.
             options.sampling.seed = part.seed;
+            follow(session, &mut ids, &mut options.context_shift, &part.ids);
+            if let Limit::Tokens(n) = &mut options.limit {
+                *n = n.saturating_sub(part.ids.len());
+            }
         }
         before = joined(before, part);
         let ended = budget.take_if(|_| is_stopped && is_spent(&show) && !listener.interrupted());
@@ -417,19 +423,15 @@ pub fn generate(
         ids.extend(&ended.ids);
         // A form that waited for the end of the reasoning starts here.
         options.constraint_after = None;
-        // What ends the reasoning is not the model's, and does not count.
-        if let Limit::Tokens(n) = &mut options.limit {
-            *n = n.saturating_sub(n_part);
+        let mut forced = forced(ended, &options);
+        let is_full = !has_room(session, &mut ids, &options).map_err(failed)?;
+        if is_full {
+            forced.reason = StopReason::ContextFull;
         }
-        let forced = Answer {
-            ids: ended.ids.clone(),
-            text: ended.text.clone(),
-            reason: StopReason::Limit,
-            seed: options.sampling.seed,
-            steps: Vec::new(),
-            timings: Timings::default(),
-        };
         before = joined(before, Some(forced));
+        if is_full {
+            break;
+        }
     }
     show.finish();
     let reply = show.into_reply()?;
@@ -446,6 +448,58 @@ fn tell_draft_failures(session: &mut Session, output: &OutputFlags) {
             failure.hint().iter().for_each(|hint| say!("hint: {hint}"));
         }
     }
+}
+
+/// Adds an answer to a text. Where the context was shifted, the text is what is left in it; and what is kept of a prompt is
+/// that of the first one.
+pub fn follow(session: &Session, ids: &mut Vec<u32>, shift: &mut Option<Keep>, answer: &[u32]) {
+    let Some(keep) = shift else {
+        return ids.extend(answer);
+    };
+    let bos = session.context().model().tokenizer().bos();
+    let has_bos = bos.is_some() && ids.first().copied() == bos;
+    let n_prompt = ids.len() - usize::from(has_bos);
+    *keep = Keep::Tokens(match *keep {
+        Keep::Prompt => n_prompt,
+        Keep::Tokens(n) => n.min(n_prompt),
+    });
+    if let Some(&last) = answer.last() {
+        // The last token is picked, and not computed yet.
+        *ids = session.tokens().to_vec();
+        ids.push(last);
+    }
+}
+
+/// What ends the reasoning, as a part of the answer. It is not the model's and does not count for the limit; nothing was picked,
+/// so its steps have no probability.
+fn forced(ended: &Budget, options: &GenerateOptions) -> Answer {
+    let noted = ended.ids.iter().filter(|_| options.n_probabilities > 0);
+    let steps = noted.map(|&id| Step {
+        id,
+        log_probability: f32::NAN,
+        top: Vec::new(),
+    });
+    Answer {
+        ids: ended.ids.clone(),
+        text: ended.text.clone(),
+        reason: StopReason::Limit,
+        seed: options.sampling.seed,
+        steps: steps.collect(),
+        timings: Timings::default(),
+    }
+}
+
+/// Whether a text with what ends its reasoning leaves a place for what follows, once the context is shifted where it may be.
+fn has_room(
+    session: &mut Session,
+    ids: &mut Vec<u32>,
+    options: &GenerateOptions,
+) -> Result<bool, EngineError> {
+    let keep = options.context_shift;
+    if let Some(keep) = keep.filter(|_| options.limit != Limit::Context) {
+        session.shift(ids, keep)?;
+    }
+    Ok(ids.len() < session.context().n_ctx())
 }
 
 /// One answer, or its part behind another.
