@@ -357,8 +357,10 @@ impl Run {
             }
         }
         let message = &self.reasoning.reasoning_budget_message;
+        let variables = self.reasoning.variables(given, source, quiet);
         Rules {
-            variables: self.reasoning.variables(given, source, quiet),
+            is_thinking_off: self.reasoning.is_off(&variables),
+            variables,
             format: Some(format).filter(|_| !self.template.skip_chat_parsing),
             budget: self.reasoning.budget().map(|n| (n, message.clone())),
             history: self.chat.history.clone(),

@@ -53,21 +53,132 @@ fn every_flag_of_a_constraint_holds_the_answer() {
     assert!(object.is_object());
 }
 
+/// What a chat says that is held to an object, of which the model likes `}` most.
+fn object_of_chat(place: &Workplace, template: &str, flags: &[&str]) -> String {
+    let line = "gristmill run -m a.gguf -st -p A -j {} -n 60 --temp 0 --log-disable --skip-chat-parsing -l [[\"}\",20]] --chat-template";
+    let words: Vec<&str> = line
+        .split(' ')
+        .chain([template])
+        .chain(flags.iter().copied())
+        .collect();
+    let output = place.command(words[0]).args(&words[1..]).output();
+    let output = output.expect("the binary starts");
+    assert!(output.status.success(), "{}", place.show(&output));
+    String::from_utf8(output.stdout).expect("it is text")
+}
+
+/// A reply held to an object, whose reasoning ends after five tokens.
+fn cut_reply(place: &Workplace, template: &str, biases: &str) -> serde_json::Value {
+    let line = "gristmill run -m a.gguf -st -p A -j {} -n 200 --temp 0 --log-disable --json --reasoning-budget 5 --chat-template";
+    let words: Vec<&str> = line.split(' ').chain([template, "-l", biases]).collect();
+    let output = place.command(words[0]).args(&words[1..]).output();
+    let output = output.expect("the binary starts");
+    assert!(output.status.success(), "{}", place.show(&output));
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+fn assert_object(text: &str) {
+    let value: serde_json::Value =
+        serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+    assert!(value.is_object(), "{text:?}");
+}
+
 #[test]
 fn case_b63_a_chat_is_held_behind_the_thinking_that_its_template_opens() {
     let place = with_model();
-    let begins_with_brace = |template: &str| {
-        let line =
-            "gristmill run -m a.gguf -st -p A -j {} -n 6 --temp 0 --log-disable --chat-template";
-        let words: Vec<&str> = line.split(' ').chain([template]).collect();
-        let output = place.command(words[0]).args(&words[1..]).output();
-        let output = output.expect("the binary starts");
-        assert!(output.status.success(), "{}", place.show(&output));
-        output.stdout.starts_with(b"{")
-    };
     let plain = "{{ messages[0].content }}</think>";
-    assert!(begins_with_brace(plain));
-    assert!(!begins_with_brace(&format!("{plain}<think>")));
+    assert_object(&object_of_chat(&place, plain, &[]));
+    let open = format!("{plain}<think>");
+    // The model never ends its thinking; behind the end that a budget puts there the form holds.
+    let thought = object_of_chat(&place, &open, &["--ignore-eos"]);
+    assert!(!thought.trim_start().starts_with("{\""), "{thought:?}");
+    let reply = cut_reply(&place, &open, "[[\"}\",20]]");
+    assert!(!reply["reasoning"].as_str().expect("a text").is_empty());
+    assert_object(reply["content"].as_str().expect("a text"));
+}
+
+#[test]
+fn case_b63_a_model_that_opens_its_thinking_itself_may_do_so_before_the_form() {
+    let place = with_model();
+    // It knows the marks, and begins none.
+    let template = "{{ messages[0].content }}{# <think></think> #}";
+    // A bias on the characters of the mark, which are no form's beginning.
+    let likes = ["-l", "[[\"<\",40]]"];
+    let thinks = object_of_chat(&place, template, &likes);
+    assert!(thinks.trim_start().starts_with("<think>"), "{thinks:?}");
+    let reply = cut_reply(&place, template, "[[\"}\",20],[\"<\",15]]");
+    assert!(!reply["reasoning"].as_str().expect("a text").is_empty());
+    assert_object(reply["content"].as_str().expect("a text"));
+    let budget = [&likes[..], &["--reasoning-budget", "0"]].concat();
+    for flags in [
+        &[&likes[..], &["-rea", "off"]].concat()[..],
+        &[
+            &likes[..],
+            &["--chat-template-kwargs", "{\"enable_thinking\":false}"],
+        ]
+        .concat(),
+        &budget,
+    ] {
+        let answer = object_of_chat(&place, template, flags);
+        assert!(answer.starts_with('{'), "{flags:?}: {answer:?}");
+    }
+    // Without the mark it begins the form at once, as does one whose template knows no thinking or has ended it.
+    assert_object(&object_of_chat(&place, template, &[]));
+    for other in [
+        "{{ messages[0].content }}",
+        "{{ messages[0].content }}<think></think>",
+    ] {
+        assert!(
+            object_of_chat(&place, other, &likes).starts_with('{'),
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn white_space_between_the_tokens_of_json_comes_to_an_end() {
+    let place = with_model();
+    for schema in [
+        "{}",
+        r#"{"type":"object","properties":{"a":{"type":"integer","maximum":9,"minimum":0}},"required":["a"]}"#,
+    ] {
+        let longest = |seed: &str| {
+            let flags = [
+                "-j",
+                schema,
+                "--temp",
+                "0",
+                "--seed",
+                seed,
+                "-l",
+                "[[\"\\n\",30],[\" \",30]]",
+                "-n",
+                "60",
+            ];
+            let text = answer(&place, &flags);
+            let text = text.strip_suffix('\n').unwrap_or(&text).to_owned();
+            assert!(
+                text.starts_with("{\n") || text.starts_with("{ "),
+                "{text:?}"
+            );
+            let outside: String = text.split('"').step_by(2).collect::<Vec<_>>().join("\"");
+            let runs = outside.split(|c: char| !c.is_whitespace()).map(str::len);
+            runs.max().unwrap_or(0)
+        };
+        // A line break and an indent of 20.
+        assert!(longest("1") <= 21, "{schema}");
+    }
+    // Properties that the schema does not name are not there.
+    let named = r#"{"type":"object","properties":{"a":{"type":"integer","maximum":9,"minimum":0}},"required":["a"]}"#;
+    for seed in ["1", "2", "3"] {
+        let text = answer(&place, &["-j", named, "--seed", seed, "-n", "120"]);
+        let value: serde_json::Value = serde_json::from_str(&text).expect("it is whole");
+        assert_eq!(
+            value.as_object().map(serde_json::Map::len),
+            Some(1),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -144,9 +144,17 @@ pub struct GenerateOptions {
     pub post_sampling: bool,
     /// What the answer is held to.
     pub constraint: Option<Constraint>,
-    /// The text that ends what comes before the constraint, where the answer begins with something else: the end marker
-    /// of the thinking that the prompt has opened.
-    pub constraint_after: Option<String>,
+    /// What comes before the constraint, where the answer begins with something else or may do so.
+    pub constraint_after: Option<Thinking>,
+}
+
+/// The text before an answer that is held to a constraint: the model's thinking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thinking {
+    /// The mark with which the model may begin it; nothing where the prompt has begun it already.
+    pub start: Option<String>,
+    /// The mark that ends it.
+    pub end: String,
 }
 
 impl Default for GenerateOptions {
@@ -438,7 +446,7 @@ impl<'a> AnswerWriter<'a> {
         }
         let mut chain = Chain::new(&sampling, &**tokenizer)?;
         prompt.iter().for_each(|&id| chain.accept(id));
-        let after = options.constraint_after.as_deref();
+        let after = options.constraint_after.as_ref();
         let constraint = options.constraint.as_ref();
         let constraint = constraint.map(|found| ConstraintState::new(tokenizer, found, after));
         Ok(AnswerWriter {

@@ -43,7 +43,7 @@ pub use embed::{EmbedOptions, Embedder, Vectors, cosine, normalize};
 pub use error::EngineError;
 pub use generate::{
     Answer, GenerateOptions, Keep, Limit, Listener, Prediction, Predictor, Step, StopReason,
-    Timings, Watch, generate,
+    Thinking, Timings, Watch, generate,
 };
 pub use gristmill_model::Pooling;
 pub use model::{Arithmetic, CONTEXT_MAX, DEFAULT_CACHE_BYTES_MAX, LoadOptions, Model};

@@ -8,7 +8,7 @@ use gristmill_engine::chat::{ChatTemplate, Message, RenderInput};
 use gristmill_engine::reply::{ReasoningForm, ReplyFormat, ReplyParser};
 use gristmill_engine::sampling::RANDOM_SEED;
 use gristmill_engine::{
-    ChatPrompt, EngineError, GenerateOptions, Session, StopReason, chat_prompt,
+    ChatPrompt, EngineError, GenerateOptions, Session, StopReason, Thinking, chat_prompt,
 };
 use gristmill_tokenizer::EncodeOptions;
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub struct Rules {
     pub parse_special: bool,
     /// How answers are taken apart; none where they stay as they are.
     pub format: Option<ReplyFormat>,
+    /// Whether the model shall not think.
+    pub is_thinking_off: bool,
     /// Most tokens of reasoning, and what is said where it is cut off.
     pub budget: Option<(usize, String)>,
     /// The file that keeps the conversation.
@@ -455,6 +457,22 @@ impl<'a> Chat<'a> {
         Ok(prompt)
     }
 
+    /// What a model that thinks first has before the form of its answer, to which it is not held while it does.
+    fn thinking(&self, prompt: &str) -> Option<Thinking> {
+        let rules = &self.rules;
+        let form = ReasoningForm::default();
+        let thinking = ReplyFormat::detect(rules.template.source(), None, form).thinking(prompt)?;
+        // Where it is off, or its end would end the answer too, the model does not begin it.
+        let options = EncodeOptions {
+            add_special: false,
+            parse_special: true,
+        };
+        let tokenizer = self.session.context().model().tokenizer();
+        let end = tokenizer.encode(&thinking.end, options);
+        let is_off = rules.is_thinking_off || end.iter().any(|&id| tokenizer.is_eog(id));
+        (thinking.start.is_none() || !is_off).then_some(thinking)
+    }
+
     /// The limit of reasoning, in tokens of this model.
     fn budget(&self) -> Option<Budget> {
         let (n_tokens, message) = self.rules.budget.as_ref()?;
@@ -485,12 +503,8 @@ impl<'a> Chat<'a> {
         let budget = self.budget();
         let format = self.rules.format.clone();
         let parser = format.map(|format| ReplyParser::new(format, &prompt.text, self.n_calls));
-        // A model that thinks first is not held to the form while it does.
-        let marks =
-            ReplyFormat::detect(self.rules.template.source(), None, ReasoningForm::default());
-        let thinks = marks.is_open(&prompt.text);
         let options = GenerateOptions {
-            constraint_after: thinks.then(|| marks.reasoning().end.to_owned()),
+            constraint_after: self.thinking(&prompt.text),
             ..self.options.clone()
         };
         let listener = interrupt::Listener::new();

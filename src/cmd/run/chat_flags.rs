@@ -276,6 +276,16 @@ impl ReasoningFlags {
         variables
     }
 
+    /// Whether the model shall not think at all, as these flags or the template's variables say.
+    pub fn is_off(&self, variables: &JsonObject) -> bool {
+        let is_false = |name: &&str| variables.get(*name) == Some(&Value::Bool(false));
+        let switches = ["enable_thinking", "thinking"];
+        self.reasoning == Reasoning::Off
+            || self.reasoning_budget == 0
+            || self.reasoning_effort.as_deref() == Some("none")
+            || switches.iter().any(is_false)
+    }
+
     /// Most tokens of reasoning.
     pub fn budget(&self) -> Option<usize> {
         usize::try_from(self.reasoning_budget).ok()

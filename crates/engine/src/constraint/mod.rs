@@ -4,6 +4,7 @@
 //! every step the tokens that keep to it are found by a walk through the tree of the vocabulary's bytes; the samplers
 //! see no others. The end of generation is allowed where the grammar may end. Control tokens are never a grammar's text.
 
+mod closed;
 mod gbnf;
 mod schema;
 mod state;
@@ -24,7 +25,9 @@ pub(crate) use state::ConstraintState;
 pub enum ConstraintSource {
     /// A grammar in the reference's notation, whose rule `root` is the text.
     Gbnf(String),
-    /// A JSON Schema, by the rules of draft 2020-12 or the one it names. `{}` is any object, as for the reference.
+    /// A JSON Schema, by the rules of draft 2020-12 or the one it names. As for the reference, `{}` is any object, and an object
+    /// that names its properties has no others where it does not speak of `additionalProperties`; see
+    /// [`ConstraintCompiler::allow_unnamed_properties`].
     JsonSchema(String),
     /// A regular expression that the whole text matches.
     Regex(String),
@@ -51,6 +54,8 @@ impl ConstraintSource {
     }
 }
 
+/// White space between the tokens of JSON, as the reference has it: a model that would go on with it for ever cannot.
+const JSON_SPACE: &str = r" |\n[ \t]{0,20}";
 /// Longer sources are refused.
 const SOURCE_BYTES_MAX: usize = 1 << 20;
 /// Rules of a Lark grammar, and parentheses within each other: the parser calls itself for each.
@@ -63,6 +68,7 @@ const STACK_BYTES: usize = 256 << 20;
 pub struct ConstraintCompiler {
     tokenizer: Arc<Tokenizer>,
     factory: ParserFactory,
+    has_unnamed_properties: bool,
 }
 
 /// A compiled constraint, from which any number of answers may start.
@@ -141,7 +147,14 @@ impl ConstraintCompiler {
         Ok(ConstraintCompiler {
             tokenizer: Arc::clone(tokenizer),
             factory,
+            has_unnamed_properties: false,
         })
+    }
+
+    /// Whether objects of a JSON Schema may have properties that it does not name where `additionalProperties` is absent, as the
+    /// drafts say and the reference does not: not so, unless it is set.
+    pub fn allow_unnamed_properties(&mut self, allowed: bool) {
+        self.has_unnamed_properties = allowed;
     }
 
     /// Compiles a constraint.
@@ -207,14 +220,34 @@ impl ConstraintCompiler {
                     let message = format!("$ref {reference:?} leads back to itself without an end");
                     return Err(EngineError::Constraint { kind, message });
                 }
-                Ok(TopLevelGrammar::from_json_schema(match schema {
-                    serde_json::Value::Object(keys) if keys.is_empty() => {
-                        serde_json::json!({"type": "object"})
-                    }
-                    schema => schema,
-                }))
+                Ok(TopLevelGrammar::from_json_schema(self.json_form(schema)))
             }
         }
+    }
+
+    /// A schema as the compiler shall read it.
+    fn json_form(&self, mut schema: serde_json::Value) -> serde_json::Value {
+        if !self.has_unnamed_properties {
+            closed::close(&mut schema);
+        }
+        let mut keys = match schema {
+            serde_json::Value::Object(keys) if keys.is_empty() => {
+                serde_json::Map::from_iter([("type".into(), "object".into())])
+            }
+            serde_json::Value::Object(keys) => keys,
+            // `true` and `false`, which have no place for options.
+            schema => serde_json::Map::from_iter([("allOf".into(), serde_json::json!([schema]))]),
+        };
+        let options = keys
+            .entry("x-guidance")
+            .or_insert_with(|| serde_json::json!({}));
+        if let Some(options) = options.as_object_mut() {
+            let own = options.contains_key("whitespace_flexible");
+            if !own && !options.contains_key("whitespace_pattern") {
+                options.insert("whitespace_pattern".into(), JSON_SPACE.into());
+            }
+        }
+        serde_json::Value::Object(keys)
     }
 
     /// The one token that a text is, control tokens included.

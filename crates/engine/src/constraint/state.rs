@@ -7,13 +7,35 @@ use llguidance::Matcher;
 
 use super::{Constraint, allowed_tokens, allows, stuck};
 use crate::error::EngineError;
+use crate::generate::Thinking;
 use crate::sampling::Chain;
 
 /// An answer that is held to a constraint.
 pub(crate) struct ConstraintState {
     tokenizer: Arc<Tokenizer>,
     matcher: Matcher,
+    opening: Option<Opening>,
     waiting: Option<Waiting>,
+}
+
+/// The beginning of an answer, as long as it may become a text before the constraint.
+struct Opening {
+    /// What that text begins with.
+    start: Vec<u8>,
+    /// How much of it is said.
+    n_said: usize,
+    /// What ends it.
+    end: Vec<u8>,
+    /// The constraint behind what is said, unless that does not keep to it.
+    form: Option<Matcher>,
+}
+
+impl Opening {
+    /// Whether a token goes on with the mark.
+    fn goes_on(&self, piece: &[u8]) -> bool {
+        let rest = &self.start[self.n_said..];
+        !piece.is_empty() && (rest.starts_with(piece) || piece.starts_with(rest))
+    }
 }
 
 /// A text that comes before the constraint, such as the model's thinking.
@@ -33,6 +55,13 @@ enum Seen {
 }
 
 impl Waiting {
+    fn new(marker: Vec<u8>) -> Self {
+        Waiting {
+            marker,
+            tail: Vec::new(),
+        }
+    }
+
     fn see(&self, piece: &[u8]) -> Seen {
         let text = [&self.tail[..], piece].concat();
         let found = text
@@ -52,24 +81,45 @@ impl Waiting {
 }
 
 impl ConstraintState {
-    /// Starts an answer; where it has a beginning of its own, the constraint starts behind the marker that ends it.
-    pub fn new(tokenizer: &Arc<Tokenizer>, constraint: &Constraint, after: Option<&str>) -> Self {
-        let marker = after.filter(|marker| !marker.is_empty());
-        ConstraintState {
+    /// Starts an answer, which may have a text of its own before the constraint.
+    pub fn new(
+        tokenizer: &Arc<Tokenizer>,
+        constraint: &Constraint,
+        thinking: Option<&Thinking>,
+    ) -> Self {
+        let thinking = thinking.filter(|thinking| !thinking.end.is_empty());
+        let mut state = ConstraintState {
             tokenizer: Arc::clone(tokenizer),
             // Answers of several threads share nothing.
             matcher: constraint.matcher.deep_clone(),
-            waiting: marker.map(|marker| Waiting {
-                marker: marker.as_bytes().to_vec(),
-                tail: Vec::new(),
-            }),
+            opening: None,
+            waiting: None,
+        };
+        let Some(thinking) = thinking else {
+            return state;
+        };
+        let end = thinking.end.as_bytes().to_vec();
+        match thinking.start.as_deref().filter(|start| !start.is_empty()) {
+            Some(start) => {
+                state.opening = Some(Opening {
+                    start: start.as_bytes().to_vec(),
+                    n_said: 0,
+                    end,
+                    form: Some(constraint.matcher.deep_clone()),
+                });
+            }
+            None => state.waiting = Some(Waiting::new(end)),
         }
+        state
     }
 
     /// Picks a token that keeps to the constraint, and takes note of it.
     ///
     /// Errors: as [`Chain::sample`]; a place where the constraint allows no token, or those alone that are forbidden.
     pub fn sample(&mut self, chain: &mut Chain, logits: &[f32]) -> Result<u32, EngineError> {
+        if let Some(opening) = self.opening.take() {
+            return self.sample_opening(opening, chain, logits);
+        }
         if self.waiting.is_some() {
             return self.sample_before(chain, logits);
         }
@@ -82,6 +132,41 @@ impl ConstraintState {
             error => error,
         })?;
         self.take(&[id])?;
+        Ok(id)
+    }
+
+    /// Picks a token that keeps to the constraint, or goes on with the mark of a text before it.
+    fn sample_opening(
+        &mut self,
+        mut opening: Opening,
+        chain: &mut Chain,
+        logits: &[f32],
+    ) -> Result<u32, EngineError> {
+        let tokenizer = Arc::clone(&self.tokenizer);
+        let form = opening.form.as_mut();
+        let allowed = form.map(allowed_tokens).transpose()?;
+        let keeps = |id: u32| allowed.as_ref().is_some_and(|allowed| allows(allowed, id));
+        let goes_on = |id: u32| !tokenizer.is_eog(id) && opening.goes_on(tokenizer.piece(id, true));
+        let id = chain.sample_where(logits, &|id| keeps(id) || goes_on(id))?;
+        let (keeps, goes_on) = (keeps(id), goes_on(id));
+        opening.form = opening.form.filter(|_| keeps);
+        if let Some(form) = &mut opening.form {
+            let taken = form.consume_tokens(&[id]);
+            taken.map_err(|error| stuck(&error.to_string()))?;
+        }
+        let piece = tokenizer.piece(id, true);
+        let n_left = opening.start.len() - opening.n_said;
+        if goes_on && piece.len() >= n_left {
+            // The mark wins, also where the constraint has it as a text.
+            let mut waiting = Waiting::new(opening.end);
+            waiting.push(&piece[n_left..]);
+            self.waiting = Some(waiting);
+        } else if goes_on {
+            opening.n_said += piece.len();
+            self.opening = Some(opening);
+        } else if let Some(form) = opening.form {
+            self.matcher = form;
+        }
         Ok(id)
     }
 
@@ -122,6 +207,9 @@ impl ConstraintState {
 
     /// Whether the text is whole, and nothing could follow.
     pub fn is_complete(&self) -> bool {
-        self.waiting.is_none() && self.matcher.is_stopped() && !self.matcher.is_error()
+        self.waiting.is_none()
+            && self.opening.is_none()
+            && self.matcher.is_stopped()
+            && !self.matcher.is_error()
     }
 }

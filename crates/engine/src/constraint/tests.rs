@@ -159,7 +159,9 @@ fn case_b78_counts_are_counted_and_not_written_out() {
         r#"{"type":"object","properties":{},"additionalProperties":false}"#,
     ));
     assert!(is_whole(&empty, "{}") && !is_whole(&empty, r#"{"a":1}"#));
-    let open = walk(schema(r#"{"type":"object","properties":{}}"#));
+    let open = walk(schema(
+        r#"{"type":"object","properties":{},"additionalProperties":true}"#,
+    ));
     assert!(is_whole(&open, "{}") && is_whole(&open, r#"{"a":1}"#));
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
 }
@@ -197,4 +199,70 @@ fn case_b79_recursion_has_an_end_or_is_refused() {
     }
     let lark = format!("start: {}\"a\"", "(".repeat(60_000));
     assert!(refusal(ConstraintSource::Lark(lark)).contains("groups within each other"));
+}
+
+#[test]
+fn white_space_in_json_is_a_space_or_a_line_with_its_indent() {
+    let nested = r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"null"}},"required":["b"]}}},"required":["a"]}"#;
+    let indent = format!("\n{}", " \t".repeat(10));
+    for source in [
+        nested,
+        "{}",
+        r##"{"$ref":"#/$defs/d","$defs":{"d":{}}}"##,
+        "true",
+    ] {
+        let walk = walk(schema(source));
+        for space in ["", " ", "\n", "\n  ", &indent] {
+            let text = format!(
+                r#"{{{space}"a"{space}:{space}[{space}{{{space}"b":{space}null}}{space}]{space}}}"#
+            );
+            assert!(is_whole(&walk, &text), "{source}: {text:?}");
+        }
+        for space in ["  ", "\t", "\n\n", " \n", "\r\n", &format!("{indent} ")] {
+            for text in [
+                format!("{{{space}"),
+                format!("{{\"a\"{space}"),
+                format!("{{\"a\":{space}"),
+                format!("{{\"a\":[{space}"),
+                format!("{{\"a\":[{{{space}"),
+                format!("{{\"a\":[]{space}"),
+            ] {
+                assert!(walk.text(&text).is_none(), "{source}: {text:?}");
+            }
+        }
+    }
+    refusal(schema("false"));
+    // A schema may say so itself.
+    let own = walk(schema(
+        r#"{"type":"object","x-guidance":{"whitespace_flexible":false}}"#,
+    ));
+    assert!(is_whole(&own, "{}") && own.text("{ ").is_none());
+}
+
+#[test]
+fn properties_without_a_name_are_those_that_the_schema_asks_for() {
+    let open = |text: &str| {
+        let mut compiler = compiler(&[]);
+        compiler.allow_unnamed_properties(true);
+        Walk::new(&compiler.compile(&schema(text)).unwrap())
+    };
+    let one = r#"{"type":"object","properties":{"a":{"type":"null"}}}"#;
+    let two = r#"{"allOf":[{"type":"object","properties":{"a":{"type":"null"}},"required":["a"]},{"type":"object","properties":{"b":{"type":"null"}}}]}"#;
+    let with_reference = r##"{"type":"object","properties":{"a":{"type":"null"}},"$ref":"#/$defs/d","$defs":{"d":{"type":"object","properties":{"b":{"type":"null"}}}}}"##;
+    let either = r#"{"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"}},"anyOf":[{"required":["a"]},{"required":["b"]}]}"#;
+    for (source, whole) in [
+        (one, r#"{"a":null}"#),
+        (two, r#"{"a":null,"b":null}"#),
+        (with_reference, r#"{"a":null,"b":null}"#),
+        (with_reference, r#"{"a":null}"#),
+        (either, r#"{"a":null,"b":null}"#),
+    ] {
+        let more = whole.replace('}', r#","c":1}"#);
+        let closed = walk(schema(source));
+        assert!(is_whole(&closed, whole), "{source}: {whole}");
+        assert!(!is_whole(&closed, &more), "{source}: {more}");
+        assert!(is_whole(&open(source), &more), "{source}: {more}");
+    }
+    let asked = one.replacen('{', r#"{"additionalProperties":true,"#, 1);
+    assert!(is_whole(&walk(schema(&asked)), r#"{"a":null,"c":1}"#));
 }

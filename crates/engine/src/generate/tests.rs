@@ -333,7 +333,10 @@ fn case_b63_the_constraint_starts_behind_the_thinking() {
         ..greedy(Limit::Tokens(9))
     };
     let think = GenerateOptions {
-        constraint_after: Some("</think>".into()),
+        constraint_after: Some(Thinking {
+            start: None,
+            end: "</think>".into(),
+        }),
         ..options.clone()
     };
     let ids = |ids: &[u32]| ids.iter().map(|id| FIRST_PIECE + id).collect::<Vec<u32>>();
@@ -365,6 +368,54 @@ fn case_b63_the_constraint_starts_behind_the_thinking() {
     // Without thinking it starts at once.
     let answer = run(&said, &ids(&[0, 3]), &options);
     assert_eq!(answer.text.chars().next(), Some('{'));
+}
+
+#[test]
+fn case_b63_a_model_may_think_first_or_begin_the_form_at_once() {
+    let said = ["<", "think>", "<think>hm", "hm", "</think>", "{", "}", "a"];
+    let vocabulary = tokenizer(&said);
+    let compiler = ConstraintCompiler::new(&vocabulary).unwrap();
+    let options = |source| GenerateOptions {
+        constraint: Some(compiler.compile(&source).unwrap()),
+        constraint_after: Some(Thinking {
+            start: Some("<think>".into()),
+            end: "</think>".into(),
+        }),
+        ..greedy(Limit::Tokens(9))
+    };
+    let object = options(ConstraintSource::JsonSchema(r#"{"type":"object"}"#.into()));
+    let ids = |ids: &[u32]| ids.iter().map(|id| FIRST_PIECE + id).collect::<Vec<u32>>();
+    for (script, text) in [
+        (&[5, 6][..], "{}"),
+        (&[0, 1, 3, 4, 5, 6], "<think>hm</think>{}"),
+        (&[2, 3, 4, 5, 6], "<think>hmhm</think>{}"),
+        // What is neither the mark nor the form is not allowed, at the beginning and behind the mark.
+        (&[3, 6], "<think>"),
+        (&[2, 4, 3, 6], "<think>hm</think>{}"),
+    ] {
+        let answer = run(&said, &ids(script), &object);
+        assert!(
+            answer.text.starts_with(text.trim_end_matches('}')),
+            "{script:?}: {}",
+            answer.text
+        );
+        if script.ends_with(&[5, 6]) {
+            assert_eq!(
+                (answer.text.as_str(), &answer.reason),
+                (text, &StopReason::ConstraintComplete)
+            );
+        }
+    }
+    // The end is not allowed inside the mark.
+    let answer = run(&said, &[FIRST_PIECE, EOS], &object);
+    assert!(answer.text.starts_with("<t"), "{}", answer.text);
+    // As long as a text may be both, either way is open.
+    let tag = options(ConstraintSource::Regex("<a>?".into()));
+    assert!(run(&said, &ids(&[0, 7]), &tag).text.starts_with("<a"));
+    assert_eq!(
+        run(&said, &ids(&[0, 1, 3, 4, 0, 7]), &tag).text,
+        "<think>hm</think><a"
+    );
 }
 
 #[test]

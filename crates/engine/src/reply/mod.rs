@@ -27,6 +27,7 @@ pub use family::FAMILIES;
 pub use reasoning::{REASONING, Reasoning};
 pub use stream::ReplyParser;
 
+use crate::generate::Thinking;
 use scan::{Parsed, Scan};
 use tools::Tools;
 
@@ -171,6 +172,7 @@ impl Reply {
 pub struct ReplyFormat {
     family: &'static Family,
     reasoning: Reasoning,
+    knows_reasoning: bool,
     form: ReasoningForm,
     tools: Arc<Tools>,
 }
@@ -186,6 +188,7 @@ impl ReplyFormat {
         ReplyFormat {
             family,
             reasoning: of_family.unwrap_or_else(|| Reasoning::of_template(template)),
+            knows_reasoning: of_family.is_some() || Reasoning::named_by(template).is_some(),
             form,
             tools: Arc::new(tools.map(Tools::new).unwrap_or_default()),
         }
@@ -199,6 +202,19 @@ impl ReplyFormat {
     /// The marks around reasoning.
     pub fn reasoning(&self) -> Reasoning {
         self.reasoning
+    }
+
+    /// What the answer to a prompt has, or may have, before its content: the reasoning that the prompt began, or where template or
+    /// family know any, one that the model begins itself, unless the prompt has ended it.
+    pub fn thinking(&self, prompt: &str) -> Option<Thinking> {
+        let Reasoning { start, end } = self.reasoning;
+        let is_open = self.is_open(prompt);
+        let is_ended = prompt.trim_end().ends_with(end.trim_end());
+        let may_begin = self.knows_reasoning && !start.is_empty() && !is_ended;
+        (is_open || may_begin).then(|| Thinking {
+            start: (!is_open).then(|| start.to_owned()),
+            end: end.to_owned(),
+        })
     }
 
     /// What to do with reasoning.

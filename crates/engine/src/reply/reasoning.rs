@@ -34,11 +34,15 @@ pub static REASONING: &[Reasoning] = &[
 impl Reasoning {
     /// The marks that a template names. Parts of the marks are enough: templates put them together.
     pub fn of_template(template: &str) -> Self {
+        Self::named_by(template).unwrap_or(marks("<think>", "</think>"))
+    }
+
+    /// The same; nothing where it names none.
+    pub(super) fn named_by(template: &str) -> Option<Self> {
         let names = |text: &str| parts(text).all(|part| template.contains(part));
-        let found = REASONING
-            .iter()
-            .find(|pair| names(pair.start) && names(pair.end));
-        found.copied().unwrap_or(marks("<think>", "</think>"))
+        let mut pairs = REASONING.iter();
+        let found = pairs.find(|pair| names(pair.start) && names(pair.end));
+        found.copied()
     }
 }
 

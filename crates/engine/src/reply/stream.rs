@@ -50,7 +50,17 @@ pub struct ReplyParser {
     open: Option<usize>,
     /// The number in the next id that is made up.
     next_id: usize,
+    /// How long the buffer has to be for the call at hand to be read again.
+    n_next_read: usize,
+    /// Bytes of calls that were read, again and again.
+    #[cfg(test)]
+    pub(super) n_read: usize,
 }
+
+/// Up to this length a call is read again with each piece of it.
+const SHORT_CALL_BYTES: usize = 1024;
+/// A longer one whenever it has grown by one part of so many, so that the whole takes time that grows with its length.
+const GROWTH_PARTS: usize = 16;
 
 impl ReplyParser {
     /// A parser of the answer to a prompt, whose end belongs to the answer in some families. Ids that are made up are
@@ -75,6 +85,9 @@ impl ReplyParser {
             n_ended: 0,
             open: None,
             next_id: first_id,
+            n_next_read: 0,
+            #[cfg(test)]
+            n_read: 0,
         }
     }
 
@@ -125,6 +138,7 @@ impl ReplyParser {
         match found.meaning {
             Meaning::Call => {
                 self.n_ended = 0;
+                self.n_next_read = 0;
                 self.place = Place::Call(start, found.length);
                 return true;
             }
@@ -238,6 +252,16 @@ impl ReplyParser {
         is_all: bool,
         out: &mut Vec<ReplyEvent>,
     ) -> bool {
+        if !is_all && self.buffer.len() < self.n_next_read {
+            return false;
+        }
+        let n_call = self.buffer.len() - start;
+        self.n_next_read =
+            self.buffer.len() + n_call.saturating_sub(SHORT_CALL_BYTES) / GROWTH_PARTS;
+        #[cfg(test)]
+        {
+            self.n_read += n_call;
+        }
         let tools = self.format.tools.clone();
         let buffer = std::mem::take(&mut self.buffer);
         let mut scan = Scan::new(&buffer[start..], is_all, &tools);

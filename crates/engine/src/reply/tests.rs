@@ -435,6 +435,61 @@ fn arguments_come_as_they_are_written() {
     assert_eq!(out, [start, ReplyEvent::Arguments { index: 0, text }]);
 }
 
+/// Each piece of a call has what came before read again: a file as an argument must not cost its length squared.
+#[test]
+fn long_arguments_are_read_a_few_times_and_come_as_they_grow() {
+    let n = 200_000;
+    let argument = "x\u{e9} ".repeat(n / 4);
+    for (family, before, after) in [
+        (
+            "hermes",
+            "<tool_call>{\"name\": \"add\", \"arguments\": {\"note\": \"",
+            "\"}}</tool_call>",
+        ),
+        (
+            "qwen3-coder",
+            "<tool_call>\n<function=add>\n<parameter=note>\n",
+            "\n</parameter>\n</function>\n</tool_call>",
+        ),
+    ] {
+        let format = format_of(family, ReasoningForm::Apart);
+        let mut parser = ReplyParser::new(format, "", 0);
+        let (mut out, mut reply) = (Vec::new(), Reply::default());
+        let text = format!("{before}{argument}{after}Done.");
+        let (mut at, mut largest) = (0, 0);
+        while at < text.len() {
+            let next = text.ceil_char_boundary(at + 4);
+            parser.push(&text[at..next], &mut out);
+            at = next;
+            for event in out.drain(..) {
+                if let (ReplyEvent::Arguments { text, .. }, true) = (&event, family == "hermes") {
+                    largest = largest.max(text.len());
+                }
+                reply.take(&event);
+            }
+        }
+        // With a sixteenth more each time, all readings together are 17 times the last one, and one more.
+        assert!(
+            parser.n_read < 20 * text.len(),
+            "{family}: {}",
+            parser.n_read
+        );
+        assert!(largest < n / 10, "{family}: {largest}");
+        parser.finish(&mut out);
+        out.iter().for_each(|event| reply.take(event));
+        let [call] = &reply.calls[..] else {
+            panic!("{family}: {} calls", reply.calls.len());
+        };
+        let value: Value = serde_json::from_str(&call.arguments).unwrap();
+        assert_eq!(
+            value["note"].as_str().map(str::trim),
+            Some(argument.trim()),
+            "{family}"
+        );
+        assert_eq!(reply.content, "Done.", "{family}");
+    }
+}
+
 /// What a template writes for calls is read back as these calls.
 #[test]
 fn golden_templates_calls_are_read_back() {
