@@ -1,11 +1,194 @@
-//! Environment variables of the reference, which stand for its flags there.
+//! Environment variables of the reference, which stand for its flags where these are not given.
 
-/// Says which of the reference's variables are set, since they count for nothing here.
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+
+use crate::arguments::find;
+
+/// How a variable becomes a flag.
+enum Form {
+    /// Its text is the flag's value.
+    Value(&'static str),
+    /// It is true or false: the flag for each, where there is one.
+    Switch(&'static str, &'static str),
+}
+
+use Form::{Switch, Value};
+
+/// Variables of commands that open a model, without `LLAMA_ARG_`. Those that name the model are in `model_path.rs`.
+const VARIABLES: &[(&str, Form)] = &[
+    ("BATCH", Value("--batch-size")),
+    ("CACHE_TYPE_K", Value("--cache-type-k")),
+    ("CACHE_TYPE_V", Value("--cache-type-v")),
+    ("CHAT_TEMPLATE", Value("--chat-template")),
+    ("CHAT_TEMPLATE_FILE", Value("--chat-template-file")),
+    ("CHAT_TEMPLATE_KWARGS", Value("--chat-template-kwargs")),
+    (
+        "CONTEXT_SHIFT",
+        Switch("--context-shift", "--no-context-shift"),
+    ),
+    ("CPU_MOE", Switch("--cpu-moe", "")),
+    ("CTX_SIZE", Value("--ctx-size")),
+    ("DEVICE", Value("--device")),
+    ("EMBD_NORMALIZE", Value("--embd-normalize")),
+    ("FIT", Value("--fit")),
+    ("FIT_CTX", Value("--fit-ctx")),
+    ("FIT_TARGET", Value("--fit-target")),
+    ("FLASH_ATTN", Value("--flash-attn")),
+    ("JINJA", Switch("--jinja", "--no-jinja")),
+    ("KV_OFFLOAD", Switch("--kv-offload", "--no-kv-offload")),
+    ("LOAD_MODE", Value("--load-mode")),
+    ("LOG_COLORS", Value("--log-colors")),
+    ("LOG_FILE", Value("--log-file")),
+    ("LOG_PREFIX", Switch("--log-prefix", "--no-log-prefix")),
+    (
+        "LOG_TIMESTAMPS",
+        Switch("--log-timestamps", "--no-log-timestamps"),
+    ),
+    ("LOG_VERBOSITY", Value("--verbosity")),
+    ("MAIN_GPU", Value("--main-gpu")),
+    ("MLOCK", Switch("--mlock", "")),
+    ("MMAP", Switch("--mmap", "--no-mmap")),
+    ("MODEL_DRAFT", Value("--spec-draft-model")),
+    ("N_CPU_MOE", Value("--n-cpu-moe")),
+    ("N_GPU_LAYERS", Value("--gpu-layers")),
+    ("N_PARALLEL", Value("--parallel")),
+    ("N_PREDICT", Value("--predict")),
+    ("OVERRIDE_TENSOR", Value("--override-tensor")),
+    ("PERF", Switch("--perf", "--no-perf")),
+    ("POOLING", Value("--pooling")),
+    ("REASONING", Value("--reasoning")),
+    ("REASONING_EFFORT", Value("--reasoning-effort")),
+    ("REPACK", Switch("--repack", "--no-repack")),
+    ("ROPE_FREQ_BASE", Value("--rope-freq-base")),
+    ("ROPE_FREQ_SCALE", Value("--rope-freq-scale")),
+    ("ROPE_SCALE", Value("--rope-scale")),
+    ("ROPE_SCALING_TYPE", Value("--rope-scaling")),
+    ("SPLIT_MODE", Value("--split-mode")),
+    ("SWA_FULL", Switch("--swa-full", "")),
+    ("TENSOR_SPLIT", Value("--tensor-split")),
+    ("THINK", Value("--reasoning-format")),
+    ("THINK_BUDGET", Value("--reasoning-budget")),
+    ("THREADS", Value("--threads")),
+    ("THREADS_BATCH", Value("--threads-batch")),
+    ("TOP_K", Value("--top-k")),
+    ("UBATCH", Value("--ubatch-size")),
+    ("WARMUP", Switch("--warmup", "--no-warmup")),
+    ("YARN_ATTN_FACTOR", Value("--yarn-attn-factor")),
+    ("YARN_BETA_FAST", Value("--yarn-beta-fast")),
+    ("YARN_BETA_SLOW", Value("--yarn-beta-slow")),
+    ("YARN_EXT_FACTOR", Value("--yarn-ext-factor")),
+    ("YARN_ORIG_CTX", Value("--yarn-orig-ctx")),
+];
+
+/// Flags that may not stand beside one another.
+const APART: &[(&str, &[&str])] = &[
+    ("--load-mode", &["--mmap", "--no-mmap", "--mlock"]),
+    ("--spec-draft-model", &["--spec-draft-hf"]),
+];
+
+/// An argument list with what the environment says, in front of the flags that are given: the last one counts.
+///
+/// # Errors
+/// Wrong usage: a value that the flag does not take, named by its variable.
+pub fn applied(
+    mut argv: Vec<OsString>,
+    program: &clap::Command,
+) -> Result<Vec<OsString>, clap::Error> {
+    let (parser, at) = match program.has_subcommands() {
+        false => (program, 1),
+        true => {
+            let name = argv.get(1).and_then(|word| word.to_str());
+            match name.and_then(|name| program.find_subcommand(name)) {
+                Some(parser) => (parser, 2),
+                None => return Ok(argv),
+            }
+        }
+    };
+    // Other tools of the reference read none of these.
+    if find(parser, "--hf-repo").is_none() {
+        return Ok(argv);
+    }
+    for (name, form) in VARIABLES {
+        let name = format!("LLAMA_ARG_{name}");
+        let Some(flag) = flag_of(&name, form, parser)? else {
+            continue;
+        };
+        let long = flag.split('=').next().unwrap_or_default();
+        if find(parser, long).is_none() || is_apart(long, &argv) {
+            continue;
+        }
+        let alone = parser.clone().no_binary_name(true);
+        match alone.try_get_matches_from([&flag]) {
+            Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
+                let text = error.render().to_string();
+                let text = text.lines().next().unwrap_or_default();
+                let text = text.trim_start_matches("error: ");
+                return Err(wrong(parser, &name, text));
+            }
+            _ => argv.insert(at.min(argv.len()), flag.into()),
+        }
+    }
+    Ok(argv)
+}
+
+/// The flag that a variable stands for, with its value; none where it is not set.
+fn flag_of(name: &str, form: &Form, parser: &clap::Command) -> Result<Option<String>, clap::Error> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let (on, off) = match form {
+        Value(long) => return Ok(variable(name).map(|text| format!("{long}={text}"))),
+        Switch(on, off) => (on, off),
+    };
+    // The reference takes the other form for "no", whatever it is set to.
+    let negated = variable(&name.replace("LLAMA_ARG_", "LLAMA_ARG_NO_"));
+    let text = negated.map(|_| "off".to_owned()).or_else(|| variable(name));
+    let flag = match text.as_deref() {
+        None => "",
+        Some("true" | "1" | "on" | "enabled") => on,
+        Some("false" | "0" | "off" | "disabled") => off,
+        Some(text) => {
+            let text = format!(
+                "{text:?} is neither on nor off: give on, 1, true or enabled, or off, 0, false or disabled"
+            );
+            return Err(wrong(parser, name, &text));
+        }
+    };
+    Ok(Some(flag.to_owned()).filter(|flag| !flag.is_empty()))
+}
+
+fn wrong(parser: &clap::Command, name: &str, text: &str) -> clap::Error {
+    let message = format!("{name} of the environment: {text}");
+    parser.clone().error(ErrorKind::ValueValidation, message)
+}
+
+/// Whether a flag that is given forbids this one.
+fn is_apart(long: &str, argv: &[OsString]) -> bool {
+    let is_given = |flag: &str| {
+        let mut words = argv.iter().filter_map(|word| word.to_str());
+        words.any(|word| word.split('=').next() == Some(flag))
+    };
+    APART.iter().any(|(one, others)| match *one == long {
+        true => others.iter().any(|other| is_given(other)),
+        false => others.contains(&long) && is_given(one),
+    })
+}
+
+/// Whether some command reads a variable.
+fn is_read(name: &str) -> bool {
+    let short = name.trim_start_matches("LLAMA_ARG_");
+    let positive = short.trim_start_matches("NO_");
+    crate::model_path::VARIABLES.contains(&name)
+        || VARIABLES.iter().any(|(known, form)| {
+            *known == short || (*known == positive && matches!(form, Switch(..)))
+        })
+}
+
+/// Says which of the reference's variables are set, but count for nothing here.
 pub fn note() {
     let mut names: Vec<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| name.starts_with("LLAMA_ARG_"))
-        .filter(|name| !crate::model_path::VARIABLES.contains(&&**name))
+        .filter(|name| name.starts_with("LLAMA_ARG_") && !is_read(name))
         .collect();
     names.sort_unstable();
     if !names.is_empty() {
@@ -13,5 +196,24 @@ pub fn note() {
             "note: {} of the environment is not read; give the flags themselves",
             names.join(", ")
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_variable_stands_for_a_flag() {
+        assert!(VARIABLES.is_sorted_by_key(|(name, _)| *name));
+        for (name, form) in VARIABLES {
+            let longs = match form {
+                Value(long) => vec![*long],
+                Switch(on, off) => vec![*on, *off],
+            };
+            for long in longs.iter().filter(|long| !long.is_empty()) {
+                assert!(!crate::cmd::names_with(long).is_empty(), "{name}: {long}");
+            }
+        }
     }
 }

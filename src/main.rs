@@ -21,6 +21,7 @@ mod model_path;
 mod numbers;
 mod progress;
 mod reference_flags;
+mod remote_header;
 mod sizes;
 mod stdout;
 mod value_json;
@@ -109,8 +110,7 @@ fn program_name(argv: &[OsString]) -> String {
 fn run_as_reference(command: &Command, name: &'static str, argv: &[OsString]) -> ExitCode {
     failure::call_by_reference(command.name, name);
     let mut parser = command.parser(name);
-    let matches =
-        arguments::normalise(argv, &parser).and_then(|argv| parser.try_get_matches_from_mut(argv));
+    let matches = given(argv, &parser).and_then(|argv| parser.try_get_matches_from_mut(argv));
     let code = command.reference_usage_code;
     match matches {
         Ok(matches) => finish(
@@ -144,12 +144,17 @@ fn run_as_gristmill(argv: &[OsString]) -> ExitCode {
     let mut parser = cmd::parser();
     // So that the usage of a command begins with the program's name.
     parser.build();
-    let matches =
-        arguments::normalise(argv, &parser).and_then(|argv| parser.try_get_matches_from(argv));
+    let matches = given(argv, &parser).and_then(|argv| parser.try_get_matches_from(argv));
     match matches {
         Ok(matches) => finish(cmd::dispatch(&matches), USAGE),
         Err(error) => usage(error, USAGE),
     }
+}
+
+/// The arguments in the parser's form, with what the environment says.
+fn given(argv: &[OsString], parser: &clap::Command) -> Result<Vec<OsString>, clap::Error> {
+    let argv = arguments::normalise(argv, parser)?;
+    environment::applied(argv, parser)
 }
 
 fn finish(result: anyhow::Result<()>, usage_code: u8) -> ExitCode {

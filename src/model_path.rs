@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Arg;
+use gristmill_gguf::Model;
 use gristmill_hub::{ModelName, Plan, Request, UrlRequest, Wanted, fetch_url};
 
 use crate::download::{DownloadFlags, DownloadLog};
 use crate::failure::Hint;
+use crate::remote_header;
 
 /// Names the model; flatten it into a command that reads one, and call [`ModelPath::fetch`] before [`ModelPath::path`].
 #[derive(clap::Args)]
@@ -20,12 +22,15 @@ pub struct ModelPath {
     /// The same without the flag
     #[arg(value_name = "MODEL", id = WORD, conflicts_with = "model")]
     word: Option<PathBuf>,
-    /// A model on the hub, fetched into the cache where it is not there; without QUANT its Q4_K_M, else its first file
+    /// A model on the hub, fetched into the cache where it is not there; without QUANT its Q4_K_M, else its Q8_0, else its first file
     #[arg(long, value_name = "USER/REPO[:QUANT]", conflicts_with_all = ["model", WORD])]
     hf_repo: Option<ModelName>,
     /// The file of that repository, by its path there
     #[arg(long, value_name = "FILE")]
     hf_file: Option<String>,
+    /// Branch, tag or commit of that repository [default: main]
+    #[arg(long, value_name = "REVISION", conflicts_with_all = ["model", "model_url", WORD])]
+    revision: Option<String>,
     /// The address of a model, fetched into the cache, or to the path that --model names
     #[arg(long, value_name = "URL", conflicts_with_all = ["hf_repo", "hf_file", WORD])]
     model_url: Option<String>,
@@ -33,6 +38,12 @@ pub struct ModelPath {
     download: DownloadFlags,
     #[arg(skip)]
     fetched: OnceLock<PathBuf>,
+    /// Whether the header is all that is needed.
+    #[arg(skip)]
+    header_alone: bool,
+    /// That of a model which is not here.
+    #[arg(skip)]
+    header: OnceLock<(Model, PathBuf)>,
 }
 
 /// The id of the word without a flag.
@@ -94,10 +105,12 @@ impl ModelPath {
         let file = self.hf_file.clone().or_else(|| text("LLAMA_ARG_HF_FILE"));
         match (repo, by_environment("LLAMA_ARG_MODEL")) {
             (Some(name), _) => self.fetch_from_hub(name, file),
-            (None, _) if self.hf_file.is_some() => Err(anyhow::anyhow!(
-                "--hf-file names a file of a repository, and no repository is named"
-            )
-            .context(Hint::new("name it with --hf-repo user/repository"))),
+            (None, _) if self.hf_file.is_some() => {
+                Err(without_repository("--hf-file names a file"))
+            }
+            (None, _) if self.revision.is_some() => {
+                Err(without_repository("--revision names a state"))
+            }
             (None, Some(path)) => {
                 self.keep(path.into());
                 Ok(())
@@ -107,20 +120,40 @@ impl ModelPath {
     }
 
     fn fetch_from_hub(&self, name: ModelName, file: Option<String>) -> anyhow::Result<()> {
-        self.keep(self.pulled(name, file)?);
+        let log = DownloadLog::new();
+        let plan = self.plan(name, file, self.revision.as_deref(), &log)?;
+        match self.header_alone && !plan.is_here() {
+            true => {
+                let header = remote_header::open(&plan, &log)?;
+                // It is asked for once.
+                let _ = self.header.set(header);
+            }
+            false => self.keep(log.fetch(&plan)?.path),
+        }
         Ok(())
     }
 
     /// Fetches another model of the hub, and gives its path.
-    pub fn fetch_another(&self, name: &ModelName) -> anyhow::Result<PathBuf> {
-        self.pulled(name.clone(), None)
+    pub fn fetch_another(
+        &self,
+        name: &ModelName,
+        revision: Option<&str>,
+    ) -> anyhow::Result<PathBuf> {
+        let log = DownloadLog::new();
+        let plan = self.plan(name.clone(), None, revision, &log)?;
+        Ok(log.fetch(&plan)?.path)
     }
 
-    fn pulled(&self, name: ModelName, file: Option<String>) -> anyhow::Result<PathBuf> {
-        let log = DownloadLog::new();
+    fn plan(
+        &self,
+        name: ModelName,
+        file: Option<String>,
+        revision: Option<&str>,
+        log: &DownloadLog,
+    ) -> anyhow::Result<Plan> {
         let request = Request {
             name,
-            revision: "main".to_owned(),
+            revision: revision.unwrap_or("main").to_owned(),
             wanted: file.map_or(Wanted::Model, Wanted::File),
             or_cached: true,
         };
@@ -128,7 +161,23 @@ impl ModelPath {
             log.event(event);
         })?;
         note_left(&plan);
-        Ok(log.fetch(&plan)?.path)
+        Ok(plan)
+    }
+
+    /// The header of the model, of which no more is fetched than that where it is named by its repository.
+    pub fn open_header(mut self) -> anyhow::Result<(Model, PathBuf)> {
+        self.header_alone = true;
+        self.fetch()?;
+        if let Some(header) = self.header.take() {
+            return Ok(header);
+        }
+        let path = self.path().to_owned();
+        if path.as_os_str().is_empty() {
+            return Err(anyhow::anyhow!("no model is named").context(Hint::new(
+                "name a GGUF file, or give sizes with --params-b, --bpw, --layers, --context, --kv-heads and --head-dim",
+            )));
+        }
+        Ok((Model::open_header(&path)?, path))
     }
 
     fn fetch_address(&self, url: String) -> anyhow::Result<()> {
@@ -147,6 +196,11 @@ impl ModelPath {
         // A model is fetched once.
         let _ = self.fetched.set(path);
     }
+}
+
+fn without_repository(what: &str) -> anyhow::Error {
+    anyhow::anyhow!("{what} of a repository, and no repository is named")
+        .context(Hint::new("name it with --hf-repo user/repository"))
 }
 
 /// Names the projectors that go with a model and are not fetched.

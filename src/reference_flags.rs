@@ -134,7 +134,7 @@ const SEVERAL_LETTERS: &[(&str, &str)] = &[
 const FURTHER_LETTERS: &[(&str, &str)] = &[
     ("-hfr", "hf-repo"),
     ("-hfrd", "spec-draft-hf"),
-    ("-nr", "repack"),
+    ("-nr", "no-repack"),
 ];
 
 /// Flags that fetch files, and that no command here has.

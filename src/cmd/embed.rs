@@ -84,6 +84,8 @@ pub struct Embed {
     #[command(flatten)]
     gpu: GpuFlags,
     #[command(flatten)]
+    log: flags::LogFlags,
+    #[command(flatten)]
     ignored: flags::IgnoredFlags,
 }
 
@@ -178,8 +180,11 @@ impl Run for Embed {
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-embedding"];
 
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
+        self.log.apply();
         let texts = self.texts(invocation.reference.is_some())?;
         self.gpu.note();
+        crate::environment::note();
+        self.ignored.note();
         self.load.note();
         let options = EmbedOptions {
             pooling: self.pooling,

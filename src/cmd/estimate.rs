@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use gristmill_engine::LoadOptions;
-use gristmill_gguf::{Model, Summary};
+use gristmill_gguf::Summary;
 use gristmill_measure::estimate::{
     Demand, Estimate as Bytes, Estimator, Generic, RecipeEstimate, Remedy,
 };
@@ -94,14 +94,8 @@ impl Run for Estimate {
         if let Some(sizes) = self.sizes()? {
             return write_generic(&sizes, self.json);
         }
-        self.model.fetch()?;
-        let path = self.model.path();
-        if path.as_os_str().is_empty() {
-            return Err(anyhow::anyhow!("no model is named").context(Hint::new(
-                "name a GGUF file, or give sizes with --params-b, --bpw, --layers, --context, --kv-heads and --head-dim",
-            )));
-        }
-        let file = Model::open_header(path)?;
+        let (file, path) = self.model.open_header()?;
+        let path = path.as_path();
         let mut options = self.load.options();
         options.n_sequences = self.parallel;
         options.rope = self.rope.overrides();

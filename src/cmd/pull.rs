@@ -12,7 +12,7 @@ use crate::{model_path, numbers, stdout};
 /// Arguments of `pull`.
 #[derive(clap::Args)]
 pub struct Pull {
-    /// The repository, with the quantization behind a colon; without one its Q4_K_M, else its first GGUF file
+    /// The repository, with the quantization behind a colon; without one its Q4_K_M, else its Q8_0, else its first GGUF file
     #[arg(value_name = "USER/REPO[:QUANT]")]
     name: ModelName,
     /// A file by its path in the repository; of a set of shards, the whole set

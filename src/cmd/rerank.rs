@@ -65,6 +65,7 @@ impl Run for Rerank {
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
         let documents = self.documents()?;
         self.gpu.note();
+        crate::environment::note();
         self.load.note();
         self.model.fetch()?;
         let path = self.model.path();

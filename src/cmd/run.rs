@@ -75,6 +75,8 @@ pub struct Run {
     #[command(flatten)]
     gpu: GpuFlags,
     #[command(flatten)]
+    log: flags::LogFlags,
+    #[command(flatten)]
     ignored: flags::IgnoredFlags,
 }
 
@@ -100,6 +102,7 @@ impl Command for Run {
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-cli", "llama-completion"];
 
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
+        self.log.apply();
         let reference = invocation.reference;
         if reference == Some("llama-cli") && self.chat.no_conversation {
             return Err(anyhow::anyhow!(
@@ -326,7 +329,11 @@ impl Run {
         if self.output.quiet() {
             return;
         }
-        self.chat.note(self.is_plain());
+        if self.is_plain() {
+            self.chat.note_plain(&self.template, &self.reasoning);
+        }
+        self.answer.note();
+        self.ignored.note();
         self.reasoning.note(self.template.skip_chat_parsing);
         self.gpu.note();
         self.output.note();

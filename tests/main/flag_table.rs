@@ -1,5 +1,6 @@
 //! Every flag of the reference's programs for running a model: it is taken, or refused by its name with the reason.
 
+use crate::fixtures::with_model;
 use crate::harness::Workplace;
 
 /// Flags with a value where they take one, as the reference's manual groups them: what all programs share.
@@ -107,4 +108,252 @@ fn every_flag_is_taken_or_refused_with_a_reason() {
         n_taken > 150 && n_refused > 30,
         "{n_taken} taken, {n_refused} refused"
     );
+}
+
+/// Flags that are taken and change nothing where a text is continued, and what is told of each. The flags of the same names with
+/// the opposite meaning ask for what is done anyway.
+const TOLD: &[(&str, &str)] = &[
+    ("-fa off", "--flash-attn off changes nothing"),
+    ("--flash-attn 0", "--flash-attn off changes nothing"),
+    ("--no-jinja", "--no-jinja changes nothing"),
+    ("--warmup", "--warmup changes nothing"),
+    ("--perf", "--perf changes nothing"),
+    ("--repack", "--repack changes nothing"),
+    ("--op-offload", "--op-offload changes nothing"),
+    ("--no-host", "--no-host changes nothing"),
+    ("--keep 3", "--keep changes nothing without --context-shift"),
+    ("-st", "--single-turn belongs to a chat"),
+    ("--parse-special", "--parse-special belongs to a chat"),
+    ("-sys a", "the system prompt belongs to a chat"),
+    (
+        "--chat-template chatml",
+        "the chat template belongs to a chat",
+    ),
+    (
+        "--chat-template-file a",
+        "the chat template belongs to a chat",
+    ),
+    (
+        "--chat-template-kwargs {}",
+        "--chat-template-kwargs belongs to a chat",
+    ),
+    (
+        "--skip-chat-parsing",
+        "--skip-chat-parsing belongs to a chat",
+    ),
+    ("-rea off", "--reasoning belongs to a chat"),
+    (
+        "--reasoning-format none",
+        "--reasoning-format belongs to a chat",
+    ),
+    (
+        "--reasoning-effort low",
+        "--reasoning-effort belongs to a chat",
+    ),
+    (
+        "--reasoning-budget 3",
+        "--reasoning-budget belongs to a chat",
+    ),
+    (
+        "--reasoning-preserve",
+        "--reasoning-preserve belongs to a chat",
+    ),
+    (
+        "--no-reasoning-preserve",
+        "--reasoning-preserve belongs to a chat",
+    ),
+    ("--n-probs 2", "--n-probs changes nothing without"),
+    (
+        "--post-sampling-probs",
+        "--post-sampling-probs changes nothing without",
+    ),
+    (
+        "--prompt-cache-ro",
+        "--prompt-cache-ro changes nothing without",
+    ),
+    (
+        "--prompt-cache-all",
+        "--prompt-cache-all changes nothing without",
+    ),
+    ("-ngl 1", GPU),
+    ("--gpu-layers all", GPU),
+    ("--n-gpu-layers auto", GPU),
+    ("-dev CUDA0", GPU),
+    ("-sm row", GPU),
+    ("-ts 3,1", GPU),
+    ("-mg 0", GPU),
+    ("-ot a=CPU", GPU),
+    ("-cmoe", GPU),
+    ("-ncmoe 1", GPU),
+    ("-ncffn 1", GPU),
+    ("-fit on", GPU),
+    ("-fitt 1024", GPU),
+    ("-fitc 4096", GPU),
+    ("-kvo", GPU),
+    ("-nkvo", GPU),
+];
+
+const GPU: &str = "the GPU flags change nothing";
+
+#[test]
+fn a_flag_without_effect_is_told() {
+    let place = with_model();
+    let line = "gristmill run -m a.gguf -no-cnv -p x -n 1 --no-show-timings";
+    let plain = place.run(line);
+    assert!(
+        plain.starts_with("exit: 0") && !plain.contains("note:"),
+        "{plain}"
+    );
+    let out = |shown: &str| {
+        shown
+            .split("\n--- stderr")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let mut wrong = Vec::new();
+    for (flag, told) in TOLD {
+        let shown = place.run(&format!("{line} {flag} --temp 0 -s 1"));
+        let notes = shown.lines().filter(|line| line.starts_with("note: "));
+        let n_notes = notes.filter(|note| note.contains(told)).count();
+        if n_notes != 1 || !shown.starts_with("exit: 0") {
+            wrong.push(format!("{flag}: {shown}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // What is asked for is what is done.
+    let temp = place.run(&format!("{line} --temp 0"));
+    for flag in [
+        "-fa on",
+        "-fa",
+        "-fa auto",
+        "--jinja",
+        "--no-warmup",
+        "--no-perf",
+        "-nr",
+        "--no-op-offload",
+    ] {
+        let shown = place.run(&format!("{line} --temp 0 {flag}"));
+        assert!(
+            !shown.contains("note:") && out(&shown) == out(&temp),
+            "{flag}: {shown}"
+        );
+    }
+}
+
+#[test]
+fn values_of_flags_without_effect_are_checked() {
+    let place = Workplace::new();
+    for (command, flag) in [
+        ("run", "-fa maybe"),
+        ("run", "-ngl foo"),
+        ("run", "-ngld foo"),
+        ("run", "-sm diagonal"),
+        ("run", "-mg first"),
+        ("run", "-fit perhaps"),
+        ("run", "--log-colors blue"),
+        ("embed", "-fa maybe"),
+        ("rerank", "-q x -d y -ngl foo"),
+    ] {
+        let shown = place.run(&format!("gristmill {command} -m no.gguf {flag}"));
+        let value = flag.rsplit(' ').next().unwrap_or_default();
+        assert!(
+            shown.starts_with("exit: 2")
+                && shown.contains(&format!("invalid value '{value}' for '--")),
+            "{flag}: {shown}"
+        );
+    }
+}
+
+#[test]
+fn messages_have_the_form_that_is_asked_for() {
+    let place = with_model();
+    let told = |flags: &str| {
+        let line =
+            format!("gristmill run -m a.gguf -no-cnv -p x -n 1 --perf --log-file log.txt {flags}");
+        let shown = place.run(&line);
+        let log = std::fs::read_to_string(place.path("log.txt")).expect("it was written");
+        let line = |text: &str| {
+            let mut lines = text.lines().filter(|line| line.contains("--perf changes"));
+            lines.next().unwrap_or_default().to_owned()
+        };
+        (line(&shown), line(&log))
+    };
+    let note = "note: --perf changes nothing: --show-timings shows timings";
+    let same = |text: &str| (text.to_owned(), text.to_owned());
+    assert_eq!(told("--no-log-prefix --no-log-timestamps"), same(note));
+    assert_eq!(told("--log-prefix"), same(&format!("I {note}")));
+    let (shown, log) = told("--log-prefix --log-timestamps");
+    assert_eq!(shown, log);
+    let (time, rest) = log.split_once(' ').expect("there is a time");
+    assert_eq!(rest, format!("I {note}"));
+    let digits: Vec<usize> = time.split('.').map(str::len).collect();
+    assert!(digits[1..] == [2, 3, 3] && digits[0] >= 1, "{time}");
+    let failed = place.run("gristmill run -m no.gguf --log-prefix --log-colors on");
+    assert!(failed.contains("\u{1b}[31mE error: no.gguf"), "{failed:?}");
+    let plain = place.run("gristmill run -m no.gguf --log-colors auto");
+    assert!(plain.contains("\nerror: no.gguf"), "{plain:?}");
+}
+
+#[test]
+fn the_environment_stands_for_flags_that_are_not_given() {
+    let place = with_model();
+    let run = |variables: &[(&str, &str)], words: &str| {
+        let mut command = place.command("gristmill");
+        command
+            .args(words.split(' '))
+            .envs(variables.iter().copied());
+        place.show(&command.output().expect("the binary starts"))
+    };
+    let line = "run -m a.gguf -no-cnv -p ROMEO: --temp 0 --log-disable";
+    let four = run(&[], &format!("{line} -n 4"));
+    let two = run(&[], &format!("{line} -n 2"));
+    assert!(four.starts_with("exit: 0") && four != two, "{four}");
+    assert_eq!(run(&[("LLAMA_ARG_N_PREDICT", "4")], line), four);
+    assert_eq!(
+        run(&[("LLAMA_ARG_N_PREDICT", "4")], &format!("{line} -n 2")),
+        two
+    );
+    let wrong = run(&[("LLAMA_ARG_CTX_SIZE", "much")], line);
+    let text =
+        "error: LLAMA_ARG_CTX_SIZE of the environment: invalid value 'much' for '--ctx-size <N>'";
+    assert!(
+        wrong.starts_with("exit: 2") && wrong.contains(text),
+        "{wrong}"
+    );
+    let wrong = run(&[("LLAMA_ARG_MMAP", "maybe")], line);
+    let text = "error: LLAMA_ARG_MMAP of the environment: \"maybe\" is neither on nor off";
+    assert!(
+        wrong.starts_with("exit: 2") && wrong.contains(text),
+        "{wrong}"
+    );
+    // Switches, also in their other form; a flag that excludes it goes before.
+    let perf = "run -m a.gguf -no-cnv -p x -n 1";
+    let note = "note: --perf changes nothing";
+    for (name, value, is_told) in [
+        ("LLAMA_ARG_PERF", "enabled", true),
+        ("LLAMA_ARG_PERF", "0", false),
+        ("LLAMA_ARG_NO_PERF", "1", false),
+    ] {
+        let shown = run(&[(name, value)], perf);
+        assert!(
+            shown.starts_with("exit: 0") && shown.contains(note) == is_told,
+            "{name}: {shown}"
+        );
+    }
+    let apart = run(&[("LLAMA_ARG_MMAP", "0")], &format!("{perf} -lm mmap"));
+    assert!(apart.starts_with("exit: 0"), "{apart}");
+    // Every command that opens a model reads them, others do not.
+    let wrong = run(&[("LLAMA_ARG_POOLING", "some")], "embed -m a.gguf -p x");
+    assert!(
+        wrong.contains("error: LLAMA_ARG_POOLING of the environment"),
+        "{wrong}"
+    );
+    let cut = run(&[("LLAMA_ARG_CTX_SIZE", "64")], "estimate a.gguf --json");
+    assert!(cut.contains("\"context\": 64"), "{cut}");
+    let other = run(
+        &[("LLAMA_ARG_THREADS", "many")],
+        "quantize a.gguf b.gguf q8_0",
+    );
+    assert!(other.starts_with("exit: 0"), "{other}");
 }

@@ -301,3 +301,93 @@ fn an_interrupted_pull_goes_on() {
         "{again}"
     );
 }
+
+/// A model whose header takes more than the first request for it: a long entry before all others.
+fn with_long_header(model: &[u8]) -> Vec<u8> {
+    let key = b"general.description";
+    // A whole number of aligned steps, so that data stays where the alignment wants it.
+    let entry_bytes = 3 << 20;
+    let text_bytes = entry_bytes - (8 + key.len() + 4 + 8);
+    let n_entries = u64::from_le_bytes(model[16..24].try_into().expect("it is a number"));
+    let mut bytes = model[..16].to_vec();
+    bytes.extend((n_entries + 1).to_le_bytes());
+    bytes.extend((key.len() as u64).to_le_bytes());
+    bytes.extend(key);
+    bytes.extend(8u32.to_le_bytes());
+    bytes.extend((text_bytes as u64).to_le_bytes());
+    bytes.resize(bytes.len() + text_bytes, b'x');
+    bytes.extend(&model[24..]);
+    bytes
+}
+
+#[test]
+fn an_estimate_reads_the_header_alone() {
+    let model = std::fs::read(small_model()).expect("it is there");
+    for (bytes, lasts) in [
+        (model.clone(), vec![(1 << 20) - 1]),
+        (with_long_header(&model), vec![(1 << 20) - 1, (4 << 20) - 1]),
+    ] {
+        let place = Workplace::new();
+        place.write("here.gguf", &bytes);
+        let server = Server::start([(FILE.to_owned(), bytes)].into(), |_| None);
+        let estimate = |words: &[&str]| -> serde_json::Value {
+            let mut command = command(&place, &server, &["estimate", "--json", "--memory", "1GiB"]);
+            let output = command.args(words).output().expect("the binary starts");
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{told}");
+            serde_json::from_slice(&output.stdout).expect("it is JSON")
+        };
+        let mut there = estimate(&["-hf", "user/tiny"]);
+        assert_eq!(there["path"], FILE);
+        there["path"] = "here.gguf".into();
+        assert_eq!(there, estimate(&["-m", "here.gguf"]));
+        let asked = server.asked_for("/resolve/");
+        let ends: Vec<_> = asked.iter().map(|asked| asked.range).collect();
+        let expected: Vec<_> = lasts.iter().map(|last| Some((0, *last))).collect();
+        assert_eq!(ends, expected);
+        let files = place.files();
+        assert_eq!(files, ["here.gguf"], "nothing of it is kept");
+    }
+    // Without the hub there is what the cache has.
+    let (place, server) = (Workplace::new(), hub(|_| None));
+    let shown = shown(
+        &place,
+        &server,
+        "gristmill estimate -hf user/tiny --offline",
+    );
+    let text = "error: user/tiny: it is not in the cache, and --offline forbids to fetch it";
+    assert!(shown.contains(text), "{shown}");
+    assert!(server.asked().is_empty());
+}
+
+#[test]
+fn a_revision_is_asked_for_by_its_name() {
+    let (place, server) = (Workplace::new(), hub(|_| None));
+    let line = "gristmill tokenize -hf user/tiny --revision v1 -p x";
+    let by_revision = shown(&place, &server, line);
+    assert!(by_revision.starts_with("exit: 0"), "{by_revision}");
+    assert_eq!(server.asked_for("/revision/v1").len(), 1);
+    let again = shown(&place, &server, &format!("{line} --offline"));
+    assert!(again.starts_with("exit: 0"), "{again}");
+    let other = shown(
+        &place,
+        &server,
+        "gristmill tokenize -hf user/tiny --revision v2 --offline -p x",
+    );
+    assert!(other.starts_with("exit: 1"), "{other}");
+    let model = small_model();
+    let draft = format!(
+        "gristmill run -m {} -hfd user/tiny --spec-draft-revision v3 -no-cnv -p x -n 1",
+        model.display()
+    );
+    let draft = shown(&place, &server, &draft);
+    assert!(draft.starts_with("exit: 0"), "{draft}");
+    assert_eq!(server.asked_for("/revision/v3").len(), 1);
+    let alone = shown(&place, &server, "gristmill estimate --revision v1");
+    assert!(
+        alone.contains(
+            "error: --revision names a state of a repository, and no repository is named"
+        ),
+        "{alone}"
+    );
+}

@@ -123,12 +123,12 @@ fn what_counts_for_nothing_is_said() {
     let output = place
         .command("llama-cli")
         .args(["-m", "model.gguf", "-p", "hi"])
-        .env("LLAMA_ARG_CTX_SIZE", "64")
+        .env("LLAMA_ARG_NUMA", "isolate")
         .output()
         .expect("it starts");
     let message = text(&output.stderr);
     assert!(
-        message.starts_with("note: LLAMA_ARG_CTX_SIZE of the environment is not read"),
+        message.starts_with("note: LLAMA_ARG_NUMA of the environment is not read"),
         "{message}"
     );
 }

@@ -1,5 +1,6 @@
 //! From a name to files: what is to be fetched, known before a byte of it comes, and then the fetching.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use hf_hub::{Repo, RepoType};
@@ -7,7 +8,7 @@ use hf_hub::{Repo, RepoType};
 use crate::cache::RepoCache;
 use crate::download::{Transfer, present_bytes};
 use crate::error::HubError;
-use crate::http::Client;
+use crate::http::{Client, transport};
 use crate::listing::{Listing, RemoteFile};
 use crate::name::{ModelName, encoded, is_revision, is_safe_path};
 use crate::select::{self, Selection};
@@ -186,19 +187,49 @@ impl Plan {
         Ok(Pulled { files, path })
     }
 
+    /// Whether the cache has all of it.
+    pub fn is_here(&self) -> bool {
+        self.files.iter().all(|file| file.is_here)
+    }
+
+    /// The first bytes of one of its files, as the hub sends them: no hash is of a part, and nothing of it is kept.
+    ///
+    /// # Errors
+    /// What the server or the network says.
+    pub fn first_bytes(
+        &self,
+        file: &RemoteFile,
+        n_bytes: u64,
+        report: Report<'_>,
+    ) -> Result<Vec<u8>> {
+        let client = Client::new(&self.settings)?;
+        let (url, n_bytes) = (self.url(file), n_bytes.min(file.bytes));
+        let mut n_failures = 0;
+        loop {
+            match first_bytes(&client, &url, file, n_bytes) {
+                Ok(bytes) => return Ok(bytes),
+                Err(error) => client.pause_after(error, &mut n_failures, report)?,
+            }
+        }
+    }
+
+    fn url(&self, file: &RemoteFile) -> String {
+        format!(
+            "{}/{}/resolve/{}/{}",
+            self.settings.endpoint,
+            self.repo,
+            self.commit,
+            encoded(&file.path)
+        )
+    }
+
     fn fetch_file(&self, client: &Client, file: &RemoteFile, report: Report<'_>) -> Result<()> {
         let _lock = self.cache.lock(file, report)?;
         if self.cache.has(&self.commit, file) {
             // Another one fetched it meanwhile.
             return Ok(());
         }
-        let url = format!(
-            "{}/{}/resolve/{}/{}",
-            self.settings.endpoint,
-            self.repo,
-            self.commit,
-            encoded(&file.path)
-        );
+        let url = self.url(file);
         let transfer = Transfer {
             client,
             settings: &self.settings,
@@ -210,6 +241,30 @@ impl Plan {
             report,
         };
         transfer.run(&self.cache.blob(&file.digest))
+    }
+}
+
+/// One request for the beginning of a file. A server without ranges sends all of it, of which no more is read.
+fn first_bytes(client: &Client, url: &str, file: &RemoteFile, n_bytes: u64) -> Result<Vec<u8>> {
+    let reply = client.get(url, Some(0..n_bytes))?;
+    if reply.is_partial() && reply.range().is_none_or(|(first, _)| first != 0) {
+        return Err(HubError::WrongRange {
+            file: file.path.clone(),
+        });
+    }
+    let url = reply.url.clone();
+    let mut bytes = Vec::new();
+    reply
+        .into_reader()
+        .take(n_bytes)
+        .read_to_end(&mut bytes)
+        .map_err(|error| transport(&url, error.into()))?;
+    match n_bytes - bytes.len() as u64 {
+        0 => Ok(bytes),
+        missing => Err(HubError::Cut {
+            file: file.path.clone(),
+            missing,
+        }),
     }
 }
 

@@ -182,9 +182,13 @@ impl ChatFlags {
         Ok(Some(tools).filter(|tools| tools.as_array().is_some_and(|list| !list.is_empty())))
     }
 
-    /// Says what has no effect; `is_plain` where a text is continued whatever template there is.
-    pub fn note(&self, is_plain: bool) {
+    /// Says what has no effect where a text is continued whatever template there is.
+    pub fn note_plain(&self, template: &TemplateFlags, reasoning: &ReasoningFlags) {
         let has_system = self.system_prompt.is_some() || self.system_prompt_file.is_some();
+        let has_template =
+            template.chat_template.is_some() || template.chat_template_file.is_some();
+        let preserves = reasoning.reasoning_preserve || reasoning.no_reasoning_preserve;
+        let form = reasoning.reasoning_format;
         let cause = match self.no_conversation {
             true => "--no-conversation",
             false => "text around what is typed (--in-prefix)",
@@ -193,8 +197,21 @@ impl ChatFlags {
             ("the system prompt", has_system),
             ("--history", self.history.is_some()),
             ("--tools", self.tools.is_some()),
+            ("--single-turn", self.single_turn),
+            ("--parse-special", self.parse_special),
+            ("the chat template", has_template),
+            (
+                "--chat-template-kwargs",
+                template.chat_template_kwargs.is_some(),
+            ),
+            ("--skip-chat-parsing", template.skip_chat_parsing),
+            ("--reasoning", reasoning.reasoning != Reasoning::Auto),
+            ("--reasoning-format", form != ReasoningFormat::Auto),
+            ("--reasoning-effort", reasoning.reasoning_effort.is_some()),
+            ("--reasoning-budget", reasoning.budget().is_some()),
+            ("--reasoning-preserve", preserves),
         ] {
-            if is_plain && is_given {
+            if is_given {
                 say!("note: {what} belongs to a chat; with {cause} it changes nothing");
             }
         }

@@ -28,6 +28,9 @@ pub struct DraftModelFlags {
         conflicts_with = "spec_draft_model"
     )]
     spec_draft_hf: Option<ModelName>,
+    /// Branch, tag or commit of its repository [default: main]
+    #[arg(long, value_name = "REVISION", requires = "spec_draft_hf")]
+    spec_draft_revision: Option<String>,
     /// Tokens that it drafts at most [default: 3]
     #[arg(long, value_name = "N", value_parser = numbers::count(1..=SIZE_MAX))]
     spec_draft_n_max: Option<usize>,
@@ -78,7 +81,10 @@ impl DraftModelFlags {
     pub fn path(&self, model: &ModelPath) -> anyhow::Result<Option<PathBuf>> {
         match (&self.spec_draft_model, &self.spec_draft_hf) {
             (Some(path), _) => Ok(Some(path.clone())),
-            (None, Some(name)) => model.fetch_another(name).map(Some),
+            (None, Some(name)) => {
+                let revision = self.spec_draft_revision.as_deref();
+                model.fetch_another(name, revision).map(Some)
+            }
             (None, None) => Ok(None),
         }
     }

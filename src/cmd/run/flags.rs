@@ -1,5 +1,6 @@
 //! Flags, and what they mean to the engine. Names and defaults are the reference's.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -134,6 +135,13 @@ impl AnswerFlags {
         (text(&self.in_prefix), text(&self.in_suffix))
     }
 
+    /// Says what has no effect.
+    pub fn note(&self) {
+        if self.keep != 0 && !self.context_shift {
+            say!("note: --keep changes nothing without --context-shift");
+        }
+    }
+
     pub fn options(&self, sampling: SamplingOptions) -> anyhow::Result<GenerateOptions> {
         Ok(GenerateOptions {
             limit: Limit::from_number(self.predict)?,
@@ -235,29 +243,135 @@ pub fn cache_types() -> impl TypedValueParser<Value = TensorType> {
     PossibleValuesParser::new(names).try_map(|name| TensorType::from_name(&name).ok_or("no type"))
 }
 
-/// Flags of the reference that change nothing here; accepted so that command lines carry over.
+/// Flags of the reference that change nothing here; accepted so that command lines carry over. [`IgnoredFlags::note`] tells
+/// each that asks for what is not done.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Accepted for compatibility, without effect")]
 pub struct IgnoredFlags {
     /// Attention is always computed block by block
     #[arg(long, value_name = "on|off|auto", num_args = 0..=1, default_missing_value = "on")]
-    flash_attn: Option<String>,
+    flash_attn: Option<FlashAttention>,
     /// Templates are always Jinja, those of names too
-    #[arg(long, visible_alias = "no-jinja")]
+    #[arg(long)]
     jinja: bool,
+    /// The same
+    #[arg(long)]
+    no_jinja: bool,
     /// Nothing runs before the prompt
-    #[arg(long, visible_alias = "no-warmup")]
+    #[arg(long)]
     warmup: bool,
+    /// The same
+    #[arg(long)]
+    no_warmup: bool,
     /// Timings are shown by --show-timings
-    #[arg(long, visible_alias = "no-perf")]
+    #[arg(long)]
     perf: bool,
+    /// The same
+    #[arg(long)]
+    no_perf: bool,
     /// Weights are used as they lie in the file
-    #[arg(long, visible_aliases = ["no-repack", "no-host", "op-offload", "no-op-offload"])]
+    #[arg(long)]
     repack: bool,
-    /// Messages have no prefix and no time
-    #[arg(long, visible_aliases = ["no-log-prefix", "log-timestamps", "no-log-timestamps"])]
+    /// The same
+    #[arg(long)]
+    no_repack: bool,
+    /// Nothing is computed elsewhere
+    #[arg(long)]
+    op_offload: bool,
+    /// The same
+    #[arg(long)]
+    no_op_offload: bool,
+    /// Memory of the host is all there is
+    #[arg(long)]
+    no_host: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FlashAttention {
+    #[value(aliases = ["1", "true", "enabled"])]
+    On,
+    #[value(aliases = ["0", "false", "disabled"])]
+    Off,
+    #[value(alias = "-1")]
+    Auto,
+}
+
+impl IgnoredFlags {
+    /// Names the flags that ask for what is not done; those that ask for what is done anyway have their way.
+    pub fn note(&self) {
+        let no_flash = self.flash_attn == Some(FlashAttention::Off);
+        for (flag, is_given, reason) in [
+            (
+                "--flash-attn off",
+                no_flash,
+                "attention is always computed block by block",
+            ),
+            ("--no-jinja", self.no_jinja, "templates are always Jinja"),
+            ("--warmup", self.warmup, "nothing runs before the prompt"),
+            ("--perf", self.perf, "--show-timings shows timings"),
+            (
+                "--repack",
+                self.repack,
+                "weights are used as they lie in the file",
+            ),
+            (
+                "--op-offload",
+                self.op_offload,
+                "no GPU backend is built in",
+            ),
+            (
+                "--no-host",
+                self.no_host,
+                "memory of the host is all there is",
+            ),
+        ] {
+            if is_given {
+                say!("note: {flag} changes nothing: {reason}");
+            }
+        }
+    }
+}
+
+/// How messages look.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Messages")]
+pub struct LogFlags {
+    /// Begin each message with its level: I, W or E
+    #[arg(long, overrides_with = "no_log_prefix")]
     log_prefix: bool,
-    /// Messages have no colours
-    #[arg(long, value_name = "on|off|auto", num_args = 0..=1)]
-    log_colors: Option<String>,
+    /// Do not: the default
+    #[arg(long, overrides_with = "log_prefix")]
+    no_log_prefix: bool,
+    /// Begin each message with the time since the start, in minutes, seconds, thousandths and millionths
+    #[arg(long, overrides_with = "no_log_timestamps")]
+    log_timestamps: bool,
+    /// Do not: the default
+    #[arg(long, overrides_with = "log_timestamps")]
+    no_log_timestamps: bool,
+    /// Colour warnings and errors; `auto` where standard error is a terminal and NO_COLOR is not set [default: off]
+    #[arg(long, value_name = "on|off|auto", num_args = 0..=1, default_missing_value = "on", hide_possible_values = true)]
+    log_colors: Option<LogColors>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LogColors {
+    On,
+    Off,
+    Auto,
+}
+
+impl LogFlags {
+    /// Has all further messages look so.
+    pub fn apply(&self) {
+        let is_terminal = || std::io::stderr().is_terminal();
+        crate::say::set_style(crate::say::Style {
+            prefix: self.log_prefix,
+            time: self.log_timestamps,
+            color: match self.log_colors {
+                None | Some(LogColors::Off) => false,
+                Some(LogColors::On) => true,
+                Some(LogColors::Auto) => is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            },
+        });
+    }
 }

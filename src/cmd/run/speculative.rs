@@ -41,7 +41,7 @@ pub struct SpeculativeFlags {
     #[arg(long, visible_alias = "threads-batch-draft", value_name = "N", value_parser = numbers::threads)]
     spec_draft_threads_batch: Option<Threads>,
     /// Its layers on the GPU: accepted, no GPU backend is built in
-    #[arg(long, visible_aliases = ["gpu-layers-draft", "n-gpu-layers-draft"], value_name = "N|auto|all")]
+    #[arg(long, visible_aliases = ["gpu-layers-draft", "n-gpu-layers-draft"], value_name = "N|auto|all", value_parser = crate::gpu::layers)]
     spec_draft_ngl: Option<String>,
     /// Its devices: accepted, no GPU backend is built in
     #[arg(long, visible_alias = "device-draft", value_name = "NAME,…|none")]
