@@ -109,6 +109,7 @@ pub fn print_usage(mut error: clap::Error) -> io::Result<()> {
         error.insert(kind, value);
     }
     drop_far_suggestions(&mut error);
+    name_ways_to_a_model(&mut error);
     // What a check of a value says is no part of the context.
     let source = std::error::Error::source(&error);
     let reason = source.map(|source| (source.to_string(), in_words(source)));
@@ -141,6 +142,19 @@ fn in_words(reason: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
+/// What commands are called elsewhere.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("chat", "run"),
+    ("cli", "run"),
+    ("complete", "run"),
+    ("completion", "run"),
+    ("generate", "run"),
+    ("download", "pull"),
+    ("embedding", "embed"),
+    ("show", "inspect"),
+    ("dump", "inspect"),
+];
+
 /// The parser proposes flags as values, which nobody means, and commands that only sound a little like the word.
 fn drop_far_suggestions(error: &mut clap::Error) {
     if error.kind() == ErrorKind::UnknownArgument {
@@ -155,6 +169,28 @@ fn drop_far_suggestions(error: &mut clap::Error) {
     if typed.is_some() && typed != initial(error.get(ContextKind::SuggestedSubcommand)) {
         error.remove(ContextKind::SuggestedSubcommand);
     }
+    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some((_, meant)) = OTHER_NAMES.iter().find(|(name, _)| name == typed)
+    {
+        let meant = ContextValue::Strings(vec![(*meant).to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, meant);
+    }
+}
+
+/// A model can be named in more ways than by the word that the parser misses.
+fn name_ways_to_a_model(error: &mut clap::Error) {
+    if error.kind() != ErrorKind::MissingRequiredArgument {
+        return;
+    }
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::InvalidArg) else {
+        return;
+    };
+    let named = names.iter().map(|name| match name.as_str() {
+        "<MODEL>" => "<MODEL>, or -m FILE, -hf USER/REPO[:QUANT] or -mu URL".to_owned(),
+        name => name.to_owned(),
+    });
+    let named = ContextValue::Strings(named.collect());
+    error.insert(ContextKind::InvalidArg, named);
 }
 
 /// The same words, printable; none where they are already.

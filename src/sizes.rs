@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     if number.is_empty() {
-        return Err("there is no whole number in front".into());
+        return Err("there is no whole number in front, as in 8GiB or 300M".into());
     }
     if unit.starts_with(['.', ',']) {
         return Err(match whole(text) {
@@ -51,6 +51,28 @@ pub fn parse(text: &str) -> Result<u64, String> {
         Some(bytes) => Ok(bytes),
         None => Err("it does not fit in 64 bits".into()),
     }
+}
+
+/// The same, or with a fraction: `4.2GiB`.
+///
+/// # Errors
+/// What is wrong with it, for the parser's message.
+pub fn with_fraction(text: &str) -> Result<u64, String> {
+    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+    let end = text.find(|c| !is_digit(c)).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    if number.is_empty() {
+        return Err("there is no number in front, as in 7.5GiB".into());
+    }
+    if !number.contains('.') {
+        return parse(text);
+    }
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("{number:?} is no number"))?;
+    let unit = parse(&format!("1{unit}"))?;
+    // A float that is too large becomes the largest size.
+    Ok((number * unit as f64) as u64)
 }
 
 /// A size with a fraction, in the largest unit that does without one.
@@ -108,6 +130,17 @@ mod tests {
             "99999999T",
         ] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn some_sizes_may_have_a_fraction() {
+        let size = with_fraction;
+        assert_eq!(size("4.5GiB"), Ok((9 << 30) / 2));
+        assert_eq!(size("1.5 MB"), Ok(1_500_000));
+        assert_eq!(size("300M"), Ok(300_000_000));
+        for text in ["4.5.5G", "4.5X", "", "GiB", "-1G", "."] {
+            assert!(size(text).is_err(), "{text}");
         }
     }
 

@@ -4,6 +4,8 @@
 mod adapter_faults;
 #[path = "main/adapters.rs"]
 mod adapters;
+#[path = "main/advice.rs"]
+mod advice;
 #[path = "main/arguments.rs"]
 mod arguments;
 #[path = "../crates/gguf/tests/gguf/bytes.rs"]

@@ -29,8 +29,8 @@ pub struct Estimate {
     /// Sequences that go on at a time and share the context
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::count(1..=65_536))]
     parallel: usize,
-    /// Memory to fit into, as in 8GiB; without it what is available now
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    /// Memory to fit into, as in 7.5GiB; without it what is available now
+    #[arg(long, value_name = "SIZE", value_parser = sizes::with_fraction)]
     memory: Option<u64>,
     /// List what the model would take under every recipe
     #[arg(long)]
@@ -87,7 +87,7 @@ impl Run for Estimate {
         gristmill estimate model.gguf -c 32768 -ctk q8_0 -ctv q8_0 --memory 8GiB
         gristmill estimate model.gguf -np 4 --recipes
         gristmill estimate model-00001-of-00003.gguf --json
-        gristmill estimate --params-b 7 --bpw 4.8 --layers 32 --context 8192 --kv-heads 8 --head-dim 128";
+        gristmill estimate --params-b 7 --bpw 4.8 --layers 32 --ctx-size 8192 --kv-heads 8 --head-dim 128";
     const NEEDS_MODEL: bool = false;
 
     fn run(self, _: &Invocation) -> anyhow::Result<()> {
@@ -153,7 +153,7 @@ impl Estimate {
         let Some(context) = self.load.options().n_ctx else {
             return Err(
                 anyhow::anyhow!("the length of the context is not given").context(Hint::new(
-                    "give it with --context (-c): without a file there is no length of its own",
+                    "give it with --ctx-size (-c): without a file there is no length of its own",
                 )),
             );
         };

@@ -82,7 +82,7 @@ pub struct Quantize {
     #[arg(long, value_name = "X", value_parser = values::bits_per_weight, conflicts_with = "pure")]
     target_bpw: Option<f64>,
     /// Choose types by measured error: a file of at most this size, as in 4.2GiB
-    #[arg(long, value_name = "SIZE", value_parser = values::size, conflicts_with_all = ["pure", "target_bpw"])]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::with_fraction, conflicts_with_all = ["pure", "target_bpw"])]
     target_size: Option<u64>,
     /// Refuse a model with rows that do not fit the recipe's blocks, in place of falling back to other types
     #[arg(long, visible_alias = "no-fallback")]

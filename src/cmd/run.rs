@@ -23,7 +23,7 @@ mod template;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use gristmill_engine::reply::ReplyFormat;
+use gristmill_engine::reply::{Reasoning, ReplyFormat};
 use gristmill_engine::sampling::ModelSampling;
 use gristmill_engine::{
     Adapters, EngineError, GenerateOptions, LoadOptions, LoadReport, Model, Session,
@@ -96,9 +96,17 @@ impl Command for Run {
         gristmill run -m model.gguf -p 'Name three rivers.' -st
         gristmill run -m model.gguf -no-cnv -p 'Once upon a time' -n 64 --temp 0
         gristmill run -m model.gguf -st -p 'Three rivers, as JSON.' -j '{\"items\": {\"type\": \"string\"}, \"type\": \"array\"}'
+        gristmill run -m model.gguf -sys 'Answer in one sentence.' --context-shift
+        gristmill run -m model.gguf -f letter.txt -st --json --temp 0
+        gristmill run -m model.gguf --history talk.json --tools functions.json
+        gristmill run -m model.gguf -st -p 'Is water wet?' --regex '(Yes|No)\\.'
+        gristmill run -m model.gguf -no-cnv -f list.txt --grammar-file list.gbnf
+        gristmill run -m model.gguf -st -f book.txt --prompt-cache book.session -c 32768 -ctk q8_0 -ctv q8_0
+        gristmill run -m model.gguf -st -f code.rs --spec-type ngram-simple
         gristmill run -hf ggml-org/gemma-3-270m-it-GGUF:Q8_0
         gristmill run -m model.gguf -md smaller.gguf -p 'Name three rivers.' -st
-        gristmill run -m model.gguf --lora-scaled adapter.gguf:0.5 -p 'Name three rivers.' -st";
+        gristmill run -m model.gguf --lora-scaled adapter.gguf:0.5 -p 'Name three rivers.' -st
+        gristmill run -m model.gguf --control-vector-scaled happy.gguf:0.8 -p 'How are you?' -st";
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-cli", "llama-completion"];
 
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
@@ -123,10 +131,17 @@ impl Command for Run {
         let quiet = self.output.quiet();
         let mut drafts = self.speculative.drafts(&self.load, quiet)?;
         self.note();
+        let needs_prompt = self.needs_prompt(prompt.is_some());
+        if needs_prompt && self.is_plain() {
+            return Err(completion::no_prompt(false));
+        }
         let pipe = self.pipe(reference);
         self.model.fetch()?;
         drafts.fetch(&self.model)?;
         let path = self.model.path();
+        if needs_prompt && !self.has_template(&said, path, reference)? {
+            return Err(completion::no_prompt(true));
+        }
         let beside = memory::bytes_beside(self.adapters.paths());
         // What is wrong with one is said where it is loaded.
         let beside = beside.unwrap_or(0);
@@ -135,11 +150,7 @@ impl Command for Run {
         let mut answer = self.answer(&model, escape)?;
         let held_to = held_to.map(|asked| asked.compiled(model.tokenizer()));
         answer.constraint = held_to.transpose()?;
-        let template = match said.template {
-            _ if self.is_plain() => None,
-            Some(given) => Some(given),
-            None => self.template.of_model(&model, said.tools.is_some())?,
-        };
+        let template = self.template_of(&model, said.template, said.tools.is_some())?;
         let mode = self.mode(reference, template.is_some(), prompt.is_some());
         let mut session = self.session(&model, &adapters, options)?;
         drafts.apply(&mut session, &options, &self.placing, quiet)?;
@@ -154,6 +165,8 @@ impl Command for Run {
                 cache,
                 escape,
                 lines: (self.chat.multiline_input, self.chat.simple_io),
+                shows_stop: self.answer.is_interactive() || reference == Some("llama-completion"),
+                lacks_template: !self.is_plain(),
             }
             .run(prompt),
             (Mode::Chat { single }, Some(template)) => {
@@ -163,13 +176,7 @@ impl Command for Run {
                     .cached(cache)
                     .talk(prompt, single)
             }
-            (Mode::Chat { .. }, None) => Err(anyhow::anyhow!(
-                "{}: the model has no chat template, so it may not be made for chatting",
-                path.display()
-            )
-            .context(Hint::new(
-                "name one with --chat-template or --chat-template-file, or continue a text with --no-conversation",
-            ))),
+            (Mode::Chat { .. }, None) => Err(template::missing(path)),
         };
         output::report_peak(&self.output);
         done
@@ -308,6 +315,47 @@ impl Run {
         self.chat.no_conversation || self.answer.replaces_template()
     }
 
+    /// The template to chat by: the given one, else the model's.
+    fn template_of(
+        &self,
+        model: &Model,
+        given: Option<template::Origin>,
+        has_tools: bool,
+    ) -> anyhow::Result<Option<template::Origin>> {
+        match given {
+            _ if self.is_plain() => Ok(None),
+            Some(given) => Ok(Some(given)),
+            None => self.template.of_model(model, has_tools),
+        }
+    }
+
+    /// Whether there is nothing to continue, so that only a chat could begin: known before the model is loaded where nothing
+    /// can come through a pipe.
+    fn needs_prompt(&self, has_prompt: bool) -> bool {
+        let is_given = has_prompt || self.answer.is_interactive() || self.prompt_cache.is_given();
+        !is_given && std::io::stdin().is_terminal()
+    }
+
+    /// Whether there will be a chat, or an error that tells why not.
+    fn has_template(
+        &self,
+        said: &SaidBefore,
+        path: &std::path::Path,
+        reference: Option<&str>,
+    ) -> anyhow::Result<bool> {
+        let is_given = said.template.is_some() || self.template.chat_template.is_some();
+        if is_given || self.is_asked_to_chat(reference) {
+            return Ok(true);
+        }
+        let header = gristmill_gguf::Model::open_header(path)?;
+        let mut keys = header.metadata().iter().map(|(key, _)| key);
+        Ok(keys.any(|key| key.starts_with("tokenizer.chat_template")))
+    }
+
+    fn is_asked_to_chat(&self, reference: Option<&str>) -> bool {
+        self.chat.conversation || self.chat.single_turn || reference == Some("llama-cli")
+    }
+
     fn said(&self, escape: bool) -> anyhow::Result<SaidBefore> {
         let template = match self.is_plain() {
             true => None,
@@ -330,7 +378,7 @@ impl Run {
             return;
         }
         if self.is_plain() {
-            self.chat.note_plain(&self.template, &self.reasoning);
+            self.note_without_chat(self.chat.plain_cause());
         }
         self.answer.note();
         self.ignored.note();
@@ -341,6 +389,11 @@ impl Run {
         self.placing.note();
         self.speculative.note();
         crate::environment::note();
+    }
+
+    /// Says what belongs to a chat, where there is none.
+    fn note_without_chat(&self, cause: &str) {
+        self.chat.note_plain(cause, &self.template, &self.reasoning);
     }
 
     fn rules(
@@ -363,6 +416,13 @@ impl Run {
                 );
             }
         }
+        if self.reasoning.budget().is_some() && !Reasoning::is_shown(source) && !quiet {
+            say!(
+                "note: the chat template shows no reasoning; --reasoning-budget counts only what the model puts between {} and {}",
+                format.reasoning().start,
+                format.reasoning().end
+            );
+        }
         let message = &self.reasoning.reasoning_budget_message;
         let variables = self.reasoning.variables(given, source, quiet);
         Rules {
@@ -381,9 +441,14 @@ impl Run {
     }
 
     fn mode(&self, reference: Option<&str>, has_template: bool, has_prompt: bool) -> Mode {
-        let asked =
-            self.chat.conversation || self.chat.single_turn || reference == Some("llama-cli");
-        if self.is_plain() || !(asked || has_template) {
+        let asked = self.is_asked_to_chat(reference);
+        if self.is_plain() {
+            return Mode::Completion;
+        }
+        if !(asked || has_template) {
+            if !self.output.quiet() {
+                self.note_without_chat("a model without a chat template");
+            }
             return Mode::Completion;
         }
         // A prompt without anybody there to go on ends after the answer.

@@ -14,7 +14,7 @@ pub fn available_bytes() -> anyhow::Result<Option<u64>> {
     let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) else {
         return Ok(of_system());
     };
-    let size = crate::sizes::parse(&named.to_string_lossy());
+    let size = crate::sizes::with_fraction(&named.to_string_lossy());
     size.map(Some)
         .map_err(|reason| anyhow::anyhow!("{VARIABLE} of the environment is no size: {reason}"))
 }

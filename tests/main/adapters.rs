@@ -663,3 +663,40 @@ fn b99_a_saved_session_is_tied_to_its_adapters() {
         );
     }
 }
+
+/// Merging straight to a recipe is merging into f32 and quantizing that, where the checkpoint has 16 bits too.
+#[test]
+fn weights_merged_straight_to_a_recipe_are_rounded_once() {
+    let place = with_adapters();
+    let convert = format!("gristmill convert {} --lora source", tiny().display());
+    done(
+        &place,
+        &format!("{convert} --outtype q4_k_m -o merged.gguf"),
+    );
+    for ty in ["f32", "bf16"] {
+        done(&place, &format!("{convert} --outtype {ty} -o {ty}.gguf"));
+        done(
+            &place,
+            &format!("gristmill quantize {ty}.gguf {ty}-q.gguf Q4_K_M"),
+        );
+    }
+    let open = |name: &str| Model::open(&place.path(name)).expect("it opens");
+    let [merged, f32, bf16] = ["merged.gguf", "f32-q.gguf", "bf16-q.gguf"].map(open);
+    let bytes = |file: &Model, name: &str| {
+        let view = file.tensor(name).expect("it is there");
+        (view.info.ty, view.data.to_vec())
+    };
+    for info in merged.tensors() {
+        let name = &info.name;
+        assert!(bytes(&merged, name) == bytes(&f32, name), "{name}");
+    }
+    // What goes through 16 bits is something else, and what no adapter changes is not.
+    for (name, is_changed) in [
+        ("blk.0.ffn_up.weight", true),
+        ("blk.1.attn_q.weight", true),
+        ("blk.1.ffn_up.weight", false),
+    ] {
+        let is_same = bytes(&merged, name) == bytes(&bf16, name);
+        assert_eq!(is_same, !is_changed, "{name}");
+    }
+}

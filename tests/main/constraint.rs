@@ -191,7 +191,9 @@ fn a_constraint_that_cannot_be_read_is_told_with_its_place() {
         &["--grammar-file", "g.gbnf"],
         &["-j", "{\"type\": }"],
         &["-j", "{\"not\": {}}"],
+        &["-j", "{\"properties\": {\"a\": {\"type\": \"strin\"}}}"],
         &["--regex", "a(?=b)"],
+        &["--regex", "(yes"],
         &["--lark", "start: nothing"],
         &["--lark-file", "none.lark"],
         &["--regex", "a", "--grammar", "root ::= \"a\""],
@@ -219,7 +221,15 @@ fn a_constraint_that_cannot_be_read_is_told_with_its_place() {
     hint: docs/structured-output.md tells what each form of constraint may have
     exit: 1
     --- stderr
-    error: --regex: regular expression: look-around, including look-ahead and look-behind, is not supported
+    error: --json-schema: JSON Schema: Invalid type: strin, at /properties/a (types are object, array, string, number, integer, boolean and null)
+    hint: docs/structured-output.md tells what each form of constraint may have
+    exit: 1
+    --- stderr
+    error: --regex: regular expression, line 1, column 2: look-around, including look-ahead and look-behind, is not supported
+    hint: docs/structured-output.md tells what each form of constraint may have
+    exit: 1
+    --- stderr
+    error: --regex: regular expression, line 1, column 1: unclosed group
     hint: docs/structured-output.md tells what each form of constraint may have
     exit: 1
     --- stderr

@@ -85,7 +85,7 @@ fn the_parts_are_told_with_what_fits() {
     exit: 1
     --- stderr
     error: no model is named
-    hint: name a GGUF file, or give sizes with --params-b, --bpw, --layers, --context, --kv-heads and --head-dim
+    hint: name a GGUF file, or give sizes with --params-b, --bpw, --layers, --ctx-size, --kv-heads and --head-dim
     ");
 }
 
@@ -297,7 +297,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
     assert_snapshot!(run(&place, "much", "--log-disable"), @r"
     exit: 1
     --- stderr
-    error: GRISTMILL_MEMORY of the environment is no size: there is no whole number in front
+    error: GRISTMILL_MEMORY of the environment is no size: there is no number in front, as in 7.5GiB
     ");
 }
 

@@ -86,7 +86,7 @@ fn a_flag_at_the_wrong_place_is_told_its_place() {
     exit: 2
     --- stderr
     error: the following required arguments were not provided:
-      <MODEL>
+      <MODEL>, or -m FILE, -hf USER/REPO[:QUANT] or -mu URL
 
     Usage: gristmill inspect <MODEL>
 

@@ -391,3 +391,22 @@ fn a_revision_is_asked_for_by_its_name() {
         "{alone}"
     );
 }
+
+/// A server that is no hub has no repositories.
+#[test]
+fn an_address_that_leads_nowhere_is_told_without_a_hub() {
+    let place = Workplace::new();
+    for (status, expected) in [
+        (404, "the server has nothing there"),
+        (401, "the server does not give it without a token"),
+        (403, "the server does not give it without a token"),
+    ] {
+        let server = hub(move |_| Some(Fault::Status(status, Vec::new())));
+        let line = format!("gristmill inspect -mu {}/none.gguf", server.address);
+        let shown = shown(&place, &server, &line);
+        let error = format!(
+            "exit: 1\n--- stderr\nerror: [HUB]/none.gguf: {expected}\nhint: check the address"
+        );
+        assert!(shown.starts_with(&error), "{shown}");
+    }
+}

@@ -137,7 +137,7 @@ fn a_line_is_edited_and_ctrl_c_takes_it_back_or_leaves() {
     chat.wait_for("Ctrl-C once more leaves");
     chat.wait_for(LINE_BEGINS);
     chat.press(CTRL_C);
-    assert_eq!(chat.exit_code(), Some(130));
+    assert_eq!(chat.exit_code(), Some(0));
 }
 
 #[test]
@@ -172,5 +172,16 @@ fn ctrl_c_stops_an_answer_and_the_chat_goes_on() {
     chat.wait_for("the conversation is forgotten");
     chat.wait_for(LINE_BEGINS);
     chat.press(CTRL_D);
+    assert_eq!(chat.exit_code(), Some(0));
+}
+
+/// Where every line goes on, a command is whole without a mark.
+#[test]
+fn a_command_needs_no_mark_where_lines_go_on() {
+    let mut chat = Chat::new("-n 4 -mli");
+    chat.press("/clear\r");
+    chat.wait_for("the conversation is forgotten");
+    chat.wait_for(LINE_BEGINS);
+    chat.press("/exit\r");
     assert_eq!(chat.exit_code(), Some(0));
 }

@@ -169,6 +169,7 @@ fn convert_folder(
     let vocabulary = check_vocabulary(&metadata, &options.folder.join(log.file))?;
     warnings.extend(sample::compare(&options.folder, &vocabulary)?);
     if let OutputType::Recipe(recipe) = options.output_type {
+        plan.widen(&merge.names());
         warnings.extend(plan.apply(recipe, &ModelFacts::from_metadata(&metadata)?)?);
         metadata = quantized_metadata(&metadata, Some(recipe.id), &[]);
     }

@@ -15,7 +15,7 @@ pub enum OutputType {
     /// One type for all matrices.
     Uniform(Uniform),
     /// A recipe, applied to the checkpoint's own float type: what conversion to that type and
-    /// quantization of the result give, in one step.
+    /// quantization of the result give, in one step. Weights that adapters change are F32 before it.
     Recipe(&'static Recipe),
 }
 

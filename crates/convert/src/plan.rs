@@ -13,16 +13,16 @@ use gristmill_gguf::TensorPlan;
 use gristmill_model::{
     Config, Hyperparameters, RowTransform, Slot, SpecSource, TensorSpec, TextPart, tensor_specs,
 };
-use gristmill_quant::TensorType;
+use gristmill_quant::{F32, TensorType};
 use safetensors::Dtype;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A tensor to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     pub spec: TensorSpec,
     pub origin: Origin,
-    /// The type that the conversion gives it.
+    /// The type that the conversion gives it; before a recipe F32 where an adapter is merged.
     pub float: TensorType,
     /// The type in the output: another one only where a recipe is applied.
     pub ty: TensorType,
@@ -162,6 +162,17 @@ impl Plan {
             tensor.float = tensor.ty;
         })
         .count()
+    }
+
+    /// Keeps tensors that adapters change in F32 until a recipe gives them their type, so that what is added to them is rounded
+    /// once, by the recipe.
+    pub fn widen(&mut self, changed: &BTreeSet<&str>) {
+        for tensor in &mut self.tensors {
+            if changed.contains(tensor.spec.name.as_str()) && !tensor.float.is_quantized() {
+                tensor.float = F32;
+                tensor.ty = F32;
+            }
+        }
     }
 
     /// Gives every tensor the type and the place that quantizing the converted file would give it.

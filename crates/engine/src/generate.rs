@@ -325,13 +325,17 @@ pub fn generate(
     let mut is_prompt = true;
     loop {
         let start = Instant::now();
+        let mut n_done = 0;
         let mut watch = |n_computed, n| {
+            // A drafter begins anew behind the model.
+            n_done = n_done.max(n_computed);
             if is_prompt {
                 (listener.on_prompt)(n_computed, n);
             }
             (listener.interrupted)()
         };
         let Some(prediction) = predictor.predict(&writer.ids, &mut watch)? else {
+            writer.timings.note(is_prompt, n_done, start.elapsed());
             return Ok(writer.finish(StopReason::Interrupted, listener.on_text));
         };
         writer

@@ -69,6 +69,20 @@ pub enum HubError {
         /// Which of these it is.
         kind: &'static str,
     },
+    /// A server that is no hub has nothing at an address.
+    #[error("{url}: the server has nothing there")]
+    NoSuchAddress {
+        /// The address.
+        url: String,
+    },
+    /// A server that is no hub does not give what is at an address.
+    #[error("{url}: the server does not give it{}", without_token(*.with_token))]
+    Refused {
+        /// The address.
+        url: String,
+        /// Whether a token was sent.
+        with_token: bool,
+    },
     /// The hub asks for fewer requests.
     #[error("{url}: the hub asks for fewer requests (status 429)")]
     TooManyRequests {
@@ -309,6 +323,8 @@ impl HubError {
                     "ask for access on the repository's page, then give a token with HF_TOKEN or --hf-token"
                 }
             },
+            HubError::NoSuchAddress { .. } => "check the address, in a browser for example",
+            HubError::Refused { .. } => "check the address, and whether it asks for a login",
             HubError::NotFound { .. } => "check the name on the repository's page",
             HubError::TooManyRequests { .. } => {
                 "wait some minutes; with a token (HF_TOKEN) the hub allows more. The same command goes on from here"

@@ -51,11 +51,29 @@ pub fn fetch_url(settings: &Settings, request: &UrlRequest, report: Report<'_>) 
     }
     let cached = || settings.url_cache.join(name);
     let target = request.output.clone().unwrap_or_else(cached);
-    fetch_one(settings, url, &target, report)?;
+    fetch_one(settings, url, &target, report).map_err(of_server)?;
     for (url, target) in further_shards(url, name, &target) {
-        fetch_one(settings, &url, &target, report)?;
+        fetch_one(settings, &url, &target, report).map_err(of_server)?;
     }
     Ok(target)
+}
+
+/// What a server that is no hub means by its answer.
+fn of_server(error: HubError) -> HubError {
+    match error {
+        HubError::NotFound { what, .. } => HubError::NoSuchAddress { url: what },
+        HubError::Unauthorized { repo, with_token } => HubError::Refused {
+            url: repo,
+            with_token,
+        },
+        HubError::Forbidden {
+            repo, with_token, ..
+        } => HubError::Refused {
+            url: repo,
+            with_token,
+        },
+        error => error,
+    }
 }
 
 /// An address of the hub as a request for a file of a repository.

@@ -8,8 +8,6 @@ use gristmill_convert::recipe::{TensorOverride, tensor_type};
 use gristmill_gguf::Value;
 use gristmill_quant::TensorType;
 
-use crate::sizes;
-
 /// Bytes of a file of overrides, far above any use.
 const OVERRIDE_BYTES: u64 = 16 << 20;
 
@@ -59,23 +57,6 @@ pub fn bits_per_weight(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "it must be a number from 0.1 to 64".to_owned())
 }
 
-/// A size that may have a fraction: `4.2GiB`.
-pub fn size(text: &str) -> Result<u64, String> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    if !number.contains('.') {
-        return sizes::parse(text);
-    }
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("{number:?} is no number"))?;
-    let unit = sizes::parse(&format!("1{unit}"))?;
-    // A float that is too large becomes the largest size.
-    Ok((number * unit as f64) as u64)
-}
-
 /// `KEY=TYPE:VALUE`. Integers are written as the reference writes them: UINT32 of the absolute value.
 pub fn override_entry(text: &str) -> Result<(String, Value), String> {
     let form = "write it as KEY=TYPE:VALUE, for example llama.context_length=int:4096";
@@ -109,11 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_may_have_a_fraction() {
-        assert_eq!(size("4.5GiB"), Ok((9 << 30) / 2));
-        assert_eq!(size("1.5 MB"), Ok(1_500_000));
-        assert_eq!(size("300M"), Ok(300_000_000));
-        assert!(size("4.5.5G").is_err() && size("4.5X").is_err() && size("").is_err());
+    fn bits_are_a_positive_number() {
         assert_eq!(bits_per_weight("4.5"), Ok(4.5));
         assert!(bits_per_weight("nan").is_err() && bits_per_weight("0").is_err());
     }

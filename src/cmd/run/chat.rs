@@ -167,11 +167,27 @@ impl<'a> Chat<'a> {
     pub fn begun(mut self, kept: Conversation, system: Option<String>) -> Self {
         self.messages = kept.messages();
         self.kept = kept;
+        self.note_roles();
         self.n_fixed = self.n_instructions();
         if let Some(text) = system {
             self.instruct(text);
         }
         self
+    }
+
+    /// Says which roles the template does not name: it may leave such messages out, or take them for another's.
+    fn note_roles(&self) {
+        let source = self.rules.template.source();
+        const USUAL: [&str; 4] = ["system", "user", "assistant", "tool"];
+        let is_known = |role: &str| USUAL.contains(&role) || source.contains(role);
+        let unknown = self.messages.iter().enumerate();
+        let mut unknown = unknown.filter(|(_, message)| !is_known(&message.role));
+        if let Some((index, message)) = unknown.next().filter(|_| !self.output.quiet()) {
+            say!(
+                "note: message {index} has the role {:?}, which the chat template does not name",
+                message.role
+            );
+        }
     }
 
     fn n_instructions(&self) -> usize {
@@ -194,7 +210,8 @@ impl<'a> Chat<'a> {
 
     /// Answers the prompt, if there is one, and then every message, until the input ends.
     pub fn talk(mut self, prompt: Option<Vec<u8>>, single: bool) -> anyhow::Result<()> {
-        let mut messages = Messages::new(self.rules.multiline, self.rules.simple_io)?;
+        let mut messages =
+            Messages::new(self.rules.multiline, self.rules.simple_io)?.with_commands();
         // Of a pipe, a single turn takes all: the lines after the first would be lost.
         let prompt = match single && !messages.is_terminal() {
             true if prompt.is_none() => {
@@ -207,14 +224,14 @@ impl<'a> Chat<'a> {
             (false, true) => Asker::Person,
             (false, false) => Asker::Lines,
         };
+        if asker == Asker::Person && !self.output.quiet() {
+            say!("Ctrl-C stops an answer, Ctrl-D at the prompt leaves, /help tells more.");
+        }
         if let Some(prompt) = prompt {
             self.say(String::from_utf8_lossy(&prompt).into_owned(), asker)?;
             if single {
                 return Ok(());
             }
-        }
-        if messages.is_terminal() && !self.output.quiet() {
-            say!("Ctrl-C stops an answer, Ctrl-D at the prompt leaves, /help tells more.");
         }
         loop {
             let text = match messages.next()? {
@@ -222,7 +239,6 @@ impl<'a> Chat<'a> {
                 // What was wrong is told already.
                 Said::End if self.n_unanswered > 0 => return Err(failure::Exit(1).into()),
                 Said::End => return Ok(()),
-                Said::Stop => interrupt::leave(),
             };
             // Text through a pipe is never a command: nobody chose to run it.
             let next = match messages.is_terminal() {
@@ -332,6 +348,7 @@ impl<'a> Chat<'a> {
                 self.messages = loaded.messages();
                 self.kept.learn(&loaded);
                 self.loaded = Some(loaded);
+                self.note_roles();
                 self.n_fixed = self.n_instructions();
                 say!("the conversation has {} messages", self.messages.len());
             }

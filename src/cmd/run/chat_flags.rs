@@ -182,17 +182,13 @@ impl ChatFlags {
         Ok(Some(tools).filter(|tools| tools.as_array().is_some_and(|list| !list.is_empty())))
     }
 
-    /// Says what has no effect where a text is continued whatever template there is.
-    pub fn note_plain(&self, template: &TemplateFlags, reasoning: &ReasoningFlags) {
+    /// Says what has no effect where a text is continued and there is no chat, and why there is none.
+    pub fn note_plain(&self, cause: &str, template: &TemplateFlags, reasoning: &ReasoningFlags) {
         let has_system = self.system_prompt.is_some() || self.system_prompt_file.is_some();
         let has_template =
             template.chat_template.is_some() || template.chat_template_file.is_some();
         let preserves = reasoning.reasoning_preserve || reasoning.no_reasoning_preserve;
         let form = reasoning.reasoning_format;
-        let cause = match self.no_conversation {
-            true => "--no-conversation",
-            false => "text around what is typed (--in-prefix)",
-        };
         for (what, is_given) in [
             ("the system prompt", has_system),
             ("--history", self.history.is_some()),
@@ -216,6 +212,14 @@ impl ChatFlags {
             }
         }
     }
+
+    /// Why a text is continued whatever template there is.
+    pub fn plain_cause(&self) -> &'static str {
+        match self.no_conversation {
+            true => "--no-conversation",
+            false => "text around what is typed (--in-prefix)",
+        }
+    }
 }
 
 /// A text of the command line, its escape sequences processed if asked for.
@@ -229,8 +233,19 @@ fn unescaped(text: &str, escape: bool) -> String {
 /// The JSON of a file.
 fn read_json(path: &Path) -> anyhow::Result<Value> {
     let shown = path.display();
-    let bytes = std::fs::read(path).with_context(|| format!("{shown}: cannot read it"))?;
-    serde_json::from_slice(&bytes).with_context(|| format!("{shown}: is no JSON"))
+    let bytes = std::fs::read(path).map_err(|error| {
+        let error = anyhow::Error::new(error).context(format!("{shown}: cannot read it"));
+        match shown.to_string().starts_with(['[', '{']) {
+            true => error.context(Hint::new("write the JSON to a file, and name that")),
+            false => error,
+        }
+    })?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let error = anyhow::Error::new(error).context(format!("{shown}: is no JSON"));
+        error.context(Hint::new(
+            "name a file of JSON; line and column tell where it stops being that",
+        ))
+    })
 }
 
 impl ReasoningFlags {

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::failure::Hint;
 
-const HELP: &str = "/exit        leave (as Ctrl-D)
+const HELP: &str = "/exit        leave (as /quit and Ctrl-D)
 /clear       forget the conversation
 /regen       another answer to the last message
 /read FILE   put a file's text before the next message
@@ -15,6 +15,7 @@ const HELP: &str = "/exit        leave (as Ctrl-D)
 /result TEXT what the function answered that the model called
 /save FILE   write the conversation to a new file, as JSON
 /load FILE   go on with the conversation of a file
+A line that ends with a backslash goes on in the next one; with -mli every line does, until one ends with a backslash
 Ctrl-C stops an answer, and at the prompt takes back what is typed; on an empty line, twice, it leaves
 Ctrl-Z suspends; a space before a slash makes the line a message";
 
@@ -140,7 +141,9 @@ pub fn files_of(pattern: &str) -> anyhow::Result<Vec<PathBuf>> {
         .with_context(|| format!("{pattern}: is no pattern"))?;
     let files: Vec<PathBuf> = paths.flatten().filter(|path| path.is_file()).collect();
     if files.is_empty() {
-        return Err(anyhow::anyhow!("{pattern}: names no file"));
+        return Err(anyhow::anyhow!("{pattern}: names no file").context(Hint::new(
+            "give a pattern of files that are there, such as src/*.rs; `**` goes through folders",
+        )));
     }
     Ok(files)
 }

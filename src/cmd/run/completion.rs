@@ -24,11 +24,25 @@ pub struct Completion<'a> {
     pub escape: bool,
     /// How lines are read: several to a text, and without an editor.
     pub lines: (bool, bool),
+    /// Whether a stop string that ended an answer is shown, as a part of the text.
+    pub shows_stop: bool,
+    /// Whether the model would chat if it had a template.
+    pub lacks_template: bool,
 }
 
-fn no_prompt() -> anyhow::Error {
-    anyhow::anyhow!("there is no prompt to continue")
-        .context(Hint::new("give one with -p or -f, or through a pipe"))
+/// The error of a run that has nothing to continue.
+pub fn no_prompt(lacks_template: bool) -> anyhow::Error {
+    match lacks_template {
+        true => anyhow::anyhow!(
+            "there is no prompt to continue, and the model has no chat template to chat by"
+        )
+        .context(Hint::new(
+            "give a prompt with -p or -f, or through a pipe; -i lets you type between answers, and --chat-template names a template to chat by",
+        )),
+        false => anyhow::anyhow!("there is no prompt to continue").context(Hint::new(
+            "give one with -p or -f, or through a pipe; -i lets you type it",
+        )),
+    }
 }
 
 impl Completion<'_> {
@@ -53,7 +67,7 @@ impl Completion<'_> {
             return self.by_turns(&prompt, ids);
         }
         if ids.is_empty() {
-            return Err(no_prompt());
+            return Err(no_prompt(self.lacks_template));
         }
         self.session.check(&ids, &self.options)?;
         self.output.show_prompt(&prompt, &ids, model.tokenizer())?;
@@ -84,7 +98,7 @@ impl Completion<'_> {
         let model = self.session.context().model().clone();
         if let (StopReason::StopString(stop), false) = (&said.0.reason, self.output.is_json()) {
             // It is part of the text, which goes on behind it.
-            if self.flags.is_interactive() {
+            if self.shows_stop {
                 write!(crate::stdout::stream(), "{stop}")?;
             }
         }
@@ -105,7 +119,6 @@ impl Completion<'_> {
                 let text = match lines.next()? {
                     Said::Text(text) => text,
                     Said::End => return Ok(()),
-                    Said::Stop => interrupt::leave(),
                 };
                 self.session.check_text(text.len())?;
                 self.append(&text, &mut ids);

@@ -9,6 +9,7 @@ use reedline::{
     PromptHistorySearch, Reedline, ReedlineEvent, Signal, default_emacs_keybindings,
 };
 
+use super::command::Command;
 use crate::interrupt;
 
 /// Lines that the editor remembers.
@@ -40,10 +41,8 @@ pub fn piped() -> anyhow::Result<Option<Vec<u8>>> {
 pub enum Said {
     /// A message.
     Text(String),
-    /// Nothing more (end of input).
+    /// Nothing more: the end of input, or Ctrl-C twice where nothing is typed.
     End,
-    /// To stop (Ctrl-C, twice where nothing is typed).
-    Stop,
 }
 
 /// What the editor, or a pipe, gives next.
@@ -57,8 +56,18 @@ enum Line {
 pub struct Messages {
     editor: Option<Reedline>,
     is_terminal: bool,
+    rules: LineRules,
+}
+
+/// How lines become messages.
+#[derive(Clone, Copy, Debug, Default)]
+struct LineRules {
     /// Whether a line that ends with a backslash ends the message, in place of going on.
     multiline: bool,
+    /// Whether a backslash at the end of a line means anything.
+    marks: bool,
+    /// Whether a first line may be a command, which is whole without a mark.
+    commands: bool,
 }
 
 impl Messages {
@@ -78,8 +87,19 @@ impl Messages {
         Ok(Messages {
             editor,
             is_terminal,
-            multiline,
+            rules: LineRules {
+                multiline,
+                // Through a pipe a backslash is what it is, unless several lines are asked for.
+                marks: multiline || is_terminal,
+                commands: false,
+            },
         })
+    }
+
+    /// Of which those typed at a terminal may be commands.
+    pub fn with_commands(mut self) -> Self {
+        self.rules.commands = self.is_terminal;
+        self
     }
 
     /// Whether a person sits at a terminal.
@@ -87,42 +107,10 @@ impl Messages {
         self.is_terminal
     }
 
-    /// The next message. Lines without text are passed over. Ctrl-C takes back what was typed; where that is nothing,
-    /// the second one in a row means to stop, so that one press too many loses no conversation.
+    /// The next message.
     pub fn next(&mut self) -> anyhow::Result<Said> {
-        let mut message = String::new();
-        let mut was_warned = false;
-        loop {
-            let line = match self.line(message.is_empty())? {
-                Line::Text(line) => line,
-                Line::End if !message.is_empty() => return Ok(Said::Text(message)),
-                Line::End => return Ok(Said::End),
-                Line::Interrupt if !message.is_empty() => {
-                    message.clear();
-                    continue;
-                }
-                Line::Interrupt if was_warned => return Ok(Said::Stop),
-                Line::Interrupt => {
-                    was_warned = true;
-                    say!("Ctrl-C once more leaves, as Ctrl-D does");
-                    continue;
-                }
-            };
-            was_warned = false;
-            // Through a pipe a backslash is what it is, unless several lines are asked for.
-            let marked = line
-                .strip_suffix('\\')
-                .filter(|_| self.multiline || self.is_terminal);
-            message.push_str(marked.unwrap_or(&line));
-            if marked.is_some() != self.multiline {
-                message.push('\n');
-                continue;
-            }
-            if !message.trim().is_empty() {
-                return Ok(Said::Text(message));
-            }
-            message.clear();
-        }
+        let rules = self.rules;
+        rules.message(|first| self.line(first))
     }
 
     fn line(&mut self, first: bool) -> anyhow::Result<Line> {
@@ -155,6 +143,48 @@ impl Messages {
                 }
                 _ => continue,
             });
+        }
+    }
+}
+
+impl LineRules {
+    /// The message that lines make. Lines without text are passed over. Ctrl-C takes back what was typed; where that is nothing,
+    /// the second one in a row leaves, so that one press too many loses no conversation.
+    fn message(self, mut line: impl FnMut(bool) -> anyhow::Result<Line>) -> anyhow::Result<Said> {
+        let mut message = String::new();
+        let mut was_warned = false;
+        loop {
+            let line = match line(message.is_empty())? {
+                Line::Text(line) => line,
+                Line::End if !message.is_empty() => return Ok(Said::Text(message)),
+                Line::End => return Ok(Said::End),
+                Line::Interrupt if !message.is_empty() => {
+                    message.clear();
+                    continue;
+                }
+                Line::Interrupt if was_warned => return Ok(Said::End),
+                Line::Interrupt => {
+                    was_warned = true;
+                    say!("Ctrl-C once more leaves, as Ctrl-D does");
+                    continue;
+                }
+            };
+            was_warned = false;
+            let marked = line.strip_suffix('\\').filter(|_| self.marks);
+            let is_command = self.commands
+                && self.multiline
+                && message.is_empty()
+                && line.starts_with('/')
+                && !matches!(Command::of(line.clone()), Command::Message(_));
+            message.push_str(marked.unwrap_or(&line));
+            if marked.is_some() != self.multiline && !is_command {
+                message.push('\n');
+                continue;
+            }
+            if !message.trim().is_empty() {
+                return Ok(Said::Text(message));
+            }
+            message.clear();
         }
     }
 }
@@ -214,5 +244,69 @@ impl Prompt for Sign {
 
     fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
         format!("(search: {}) ", search.term).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a person says with these lines; `^C` stands for Ctrl-C.
+    fn said(rules: LineRules, lines: &[&str]) -> Vec<Said> {
+        let mut lines = lines.iter();
+        let mut next = |_| {
+            Ok(match lines.next() {
+                None => Line::End,
+                Some(&"^C") => Line::Interrupt,
+                Some(line) => Line::Text((*line).to_owned()),
+            })
+        };
+        let mut all = Vec::new();
+        loop {
+            match rules.message(&mut next).expect("nothing fails") {
+                Said::End => return all,
+                text => all.push(text),
+            }
+        }
+    }
+
+    fn texts(texts: &[&str]) -> Vec<Said> {
+        let texts = texts.iter().map(|text| Said::Text((*text).to_owned()));
+        texts.collect()
+    }
+
+    const TYPED: LineRules = LineRules {
+        multiline: false,
+        marks: true,
+        commands: true,
+    };
+
+    #[test]
+    fn a_second_interrupt_where_nothing_is_typed_ends_the_input() {
+        let behind = ["^C", "^C", "never read"];
+        assert_eq!(said(TYPED, &behind), []);
+        let between = ["^C", "a", "^C", "b\\", "^C", "c", "^C", "^C", "d"];
+        assert_eq!(said(TYPED, &between), texts(&["a", "c"]));
+    }
+
+    #[test]
+    fn several_lines_end_by_a_mark_and_commands_need_none() {
+        let lines = ["/clear", "a", "/exit", "b\\", "/usr/bin", "c\\", "/exit\\"];
+        let several = LineRules {
+            multiline: true,
+            ..TYPED
+        };
+        let expected = ["/clear", "a\n/exit\nb", "/usr/bin\nc", "/exit"];
+        assert_eq!(said(several, &lines), texts(&expected));
+        // Without commands a line that looks like one is a part of the text.
+        let plain = LineRules {
+            commands: false,
+            ..several
+        };
+        assert_eq!(
+            said(plain, &lines)[0],
+            Said::Text("/clear\na\n/exit\nb".to_owned())
+        );
+        assert_eq!(said(TYPED, &["a\\", "b"]), texts(&["a\nb"]));
     }
 }

@@ -43,9 +43,10 @@ pub struct OutputFlags {
     /// Write the answers to a new file too
     #[arg(long, short, visible_alias = "output-file", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Note the N most probable tokens of each step (with --output-format json)
-    #[arg(long, visible_alias = "logprobs", value_name = "N", default_value_t = 0, value_parser = numbers::count(0..=i32::MAX as usize))]
-    n_probs: usize,
+    /// Note the N most probable tokens of each step (with --output-format json); 0 leaves out the tokens too, which are noted
+    /// without this flag
+    #[arg(long, visible_alias = "logprobs", value_name = "N", value_parser = numbers::count(0..=i32::MAX as usize))]
+    n_probs: Option<usize>,
     /// Probabilities as the sampling stages leave them, not the model's own (with --output-format json)
     #[arg(long)]
     post_sampling_probs: bool,
@@ -165,7 +166,7 @@ impl OutputFlags {
     /// Says what has no effect.
     pub fn note(&self) {
         for (flag, is_given) in [
-            ("--n-probs", self.n_probs > 0),
+            ("--n-probs", self.n_probs.is_some()),
             ("--post-sampling-probs", self.post_sampling_probs),
         ] {
             if is_given && !self.is_json() {
@@ -186,7 +187,7 @@ impl OutputFlags {
     pub fn noting(&self, options: GenerateOptions) -> GenerateOptions {
         GenerateOptions {
             n_probabilities: match self.is_json() {
-                true => self.n_probs.max(1),
+                true => self.n_probs.unwrap_or(1),
                 false => 0,
             },
             post_sampling: self.post_sampling_probs,
@@ -242,7 +243,7 @@ impl OutputFlags {
             json!({"id": id, "token": String::from_utf8_lossy(bytes), "bytes": bytes, of_token: number})
         };
         let steps = answer.steps.iter().map(|step| {
-            let top = step.top.iter().take(self.n_probs);
+            let top = step.top.iter().take(self.n_probs.unwrap_or(0));
             let top = top.map(|found| token(found.id, found.log_probability));
             let mut shown = token(step.id, step.log_probability);
             shown[of_all] = top.collect();
@@ -261,8 +262,11 @@ impl OutputFlags {
         let mut out = stdout::stream();
         let line = match self.is_json() {
             true => {
-                let steps = self.steps(answer, tokenizer);
-                object(answer, reply, prompt, steps).to_string()
+                let mut shown = object(answer, reply, prompt);
+                if self.n_probs != Some(0) {
+                    shown["completion_probabilities"] = self.steps(answer, tokenizer).into();
+                }
+                shown.to_string()
             }
             false => String::new(),
         };
@@ -320,12 +324,7 @@ fn ending(reason: &StopReason) -> &'static str {
     }
 }
 
-fn object(
-    answer: &Answer,
-    reply: &Reply,
-    prompt: &[u32],
-    steps: Vec<serde_json::Value>,
-) -> serde_json::Value {
+fn object(answer: &Answer, reply: &Reply, prompt: &[u32]) -> serde_json::Value {
     let calls = reply.calls.iter().map(|call| {
         let function = json!({"name": call.name, "arguments": call.arguments});
         json!({"id": call.id, "type": "function", "function": function})
@@ -339,18 +338,19 @@ fn object(
         "prompt_ids": prompt,
         "stop": answer.reason.word(),
         "seed": answer.seed,
-        "completion_probabilities": steps,
-        "timings": times(&answer.timings),
+        "timings": times(answer),
     })
 }
 
-/// Times under the names of the reference's server, which has those of drafts where there is a drafter.
-fn times(timings: &Timings) -> serde_json::Value {
+/// Times under the names of the reference's server, which has those of drafts where there is a drafter. As there, the answer's
+/// first token counts, which the prompt's time gave; the rate is that of those behind it.
+fn times(answer: &Answer) -> serde_json::Value {
+    let timings = &answer.timings;
     let mut times = json!({
         "prompt_n": timings.n_prompt,
         "prompt_ms": timings.prompt.as_secs_f64() * 1e3,
         "prompt_per_second": timings.prompt_per_second(),
-        "predicted_n": timings.n_decoded,
+        "predicted_n": answer.ids.len(),
         "predicted_ms": timings.decode.as_secs_f64() * 1e3,
         "predicted_per_second": timings.decode_per_second(),
     });

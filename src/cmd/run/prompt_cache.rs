@@ -33,6 +33,8 @@ pub struct PromptCacheFlags {
 pub struct PromptCache {
     path: Option<PathBuf>,
     keeps_all: bool,
+    /// Tokens of the file, until it is told how many of them the first prompt begins with.
+    n_loaded: Option<usize>,
     /// Whether the first prompt is still to be kept.
     keeps_prompt: bool,
     /// The model's files, which are never written over.
@@ -55,6 +57,11 @@ impl PromptCacheFlags {
         }
     }
 
+    /// Whether there is a file, which may hold a text to go on with.
+    pub fn is_given(&self) -> bool {
+        self.prompt_cache.is_some()
+    }
+
     /// The file that is written.
     pub fn written(&self) -> Option<&Path> {
         self.prompt_cache
@@ -74,6 +81,7 @@ impl PromptCacheFlags {
         let shards = session.context().model().file().shards().iter();
         let mut cache = PromptCache {
             path: Some(path.clone()),
+            n_loaded: None,
             keeps_all: writes && self.prompt_cache_all,
             keeps_prompt: writes,
             inputs: shards.map(|shard| shard.path().to_owned()).collect(),
@@ -85,6 +93,7 @@ impl PromptCacheFlags {
         let n_tokens = load(path, session).with_context(|| path.display().to_string())?;
         if !quiet {
             cache.found = n_tokens.map(|_| session.tokens().to_vec());
+            cache.n_loaded = n_tokens;
             match n_tokens {
                 Some(n) => say!("saved session: {n} tokens from {}", path.display()),
                 None if writes => say!("saved session: {} is new", path.display()),
@@ -132,6 +141,12 @@ impl PromptCache {
         listener: &interrupt::Listener,
         output: &OutputFlags,
     ) -> anyhow::Result<(Answer, Reply)> {
+        if let Some(n) = self.n_loaded.take() {
+            say!(
+                "saved session: {} of {n} tokens used",
+                session.n_known(prompt)
+            );
+        }
         let mut of_prompt = None;
         let is_new = session.n_known(prompt) < prompt.len();
         if std::mem::take(&mut self.keeps_prompt) && is_new && !prompt.is_empty() {

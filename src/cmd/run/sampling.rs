@@ -96,7 +96,14 @@ fn value(parameter: &Parameter, text: &str) -> Result<ParameterValues, String> {
     let set = number.and_then(|number| values.set(parameter, number).ok());
     match set {
         Some(()) => Ok(values),
-        None => Err(format!("it must be {}", parameter.expected())),
+        None => {
+            let counts_tokens = parameter.flag.ends_with("last-n");
+            let remedy = match counts_tokens && number == Some(-1.0) {
+                true => "; for the whole context give its length",
+                false => "",
+            };
+            Err(format!("it must be {}{remedy}", parameter.expected()))
+        }
     }
 }
 

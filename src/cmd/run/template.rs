@@ -59,6 +59,17 @@ impl TemplateFlags {
     }
 }
 
+/// The error of a chat without a template.
+pub fn missing(path: &std::path::Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{}: the model has no chat template, so it may not be made for chatting",
+        path.display()
+    )
+    .context(Hint::new(
+        "name one with --chat-template or --chat-template-file, or continue a text with --no-conversation",
+    ))
+}
+
 fn compiled(source: &str, origin: String) -> anyhow::Result<Option<Origin>> {
     let template = ChatTemplate::new(source).with_context(|| origin.clone())?;
     Ok(Some((template, origin)))

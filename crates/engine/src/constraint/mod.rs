@@ -6,6 +6,7 @@
 
 mod closed;
 mod gbnf;
+mod place;
 mod schema;
 mod state;
 mod vocabulary;
@@ -167,20 +168,62 @@ impl ConstraintCompiler {
             kind: source.kind(),
             message,
         };
-        let parse = || Matcher::new(self.factory.create_parser(grammar));
+        let parse = || {
+            let matcher = Matcher::new(self.factory.create_parser(grammar));
+            let refusal = matcher.get_error().map(|error| unread(source, &error));
+            let refusal = refusal.map(|refusal| self.placed(source, refusal));
+            (matcher, refusal)
+        };
         let matcher = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
             let thread = thread.spawn_scoped(scope, parse);
             let joined = thread.map(|thread| thread.join());
             joined.map_err(|error| refused(format!("no memory to read it: {error}")))
         })?;
-        let matcher = matcher.map_err(|_| refused("it cannot be read".into()))?;
-        if let Some(error) = matcher.get_error() {
-            return Err(unread(source, &error));
+        let (matcher, refusal) = matcher.map_err(|_| refused("it cannot be read".into()))?;
+        if let Some(refusal) = refusal {
+            return Err(refusal);
         }
         let first = allowed_tokens(&mut matcher.clone());
         first.map_err(|_| refused("no text keeps to it".into()))?;
         Ok(Constraint { matcher })
+    }
+
+    /// An error with the part of the schema that it is about.
+    fn placed(&self, source: &ConstraintSource, error: EngineError) -> EngineError {
+        let (EngineError::Constraint { kind, message }, ConstraintSource::JsonSchema(text)) =
+            (&error, source)
+        else {
+            return error;
+        };
+        if text.len() > place::SOURCE_BYTES_MAX {
+            return error;
+        }
+        let Ok(schema) = serde_json::from_str(text) else {
+            return error;
+        };
+        let at = place::of_fault(&schema, &error.to_string(), |part| {
+            // What leads out of the whole may lead back to itself in a part.
+            if schema::endless_reference(part).is_some() {
+                return None;
+            }
+            let grammar = TopLevelGrammar::from_json_schema(part.clone());
+            let matcher = Matcher::new(self.factory.create_parser(grammar));
+            let refusal = matcher.get_error()?;
+            Some(unread(source, &refusal).to_string())
+        });
+        let types = match message.starts_with("Invalid type: ") {
+            true => " (types are object, array, string, number, integer, boolean and null)",
+            false => "",
+        };
+        let at = match at.is_empty() {
+            true => String::new(),
+            false => format!(", at {at}"),
+        };
+        EngineError::Constraint {
+            kind,
+            message: format!("{message}{at}{types}"),
+        }
     }
 
     fn grammar(&self, source: &ConstraintSource) -> Result<TopLevelGrammar, EngineError> {
@@ -272,7 +315,7 @@ fn json_fault(error: &serde_json::Error) -> String {
     }
 }
 
-/// What the parser says of a source; only of Lark it knows the place.
+/// What the parser says of a source, with its place where it says it too.
 fn unread(source: &ConstraintSource, error: &str) -> EngineError {
     let kind = source.kind();
     let message = first_line(error);
@@ -289,6 +332,16 @@ fn unread(source: &ConstraintSource, error: &str) -> EngineError {
     let reason = error
         .lines()
         .find_map(|line| line.trim().strip_prefix("error: "));
+    if let (ConstraintSource::Regex(text), Some(reason)) = (source, reason)
+        && let Some(column) = place::of_sign(text, error)
+    {
+        return EngineError::Grammar {
+            kind,
+            line: 1,
+            column,
+            message: reason.to_owned(),
+        };
+    }
     match (placed, source) {
         (Some((line, column, message)), ConstraintSource::Lark(_)) => EngineError::Grammar {
             kind,

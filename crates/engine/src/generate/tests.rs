@@ -269,6 +269,42 @@ fn case_b73_an_interrupt_stops_the_answer() {
     assert_eq!(computed, [(0, 1), (1, 1)]);
 }
 
+/// Stops in the middle of a prompt.
+struct Stopped;
+
+impl Predictor for Stopped {
+    fn n_ctx(&self) -> usize {
+        64
+    }
+
+    fn predict(
+        &mut self,
+        ids: &[u32],
+        watch: &mut Watch<'_>,
+    ) -> Result<Option<Prediction<'_>>, EngineError> {
+        watch(0, ids.len());
+        watch(3, ids.len());
+        // A drafter that has only begun.
+        watch(0, ids.len());
+        Ok(None)
+    }
+}
+
+#[test]
+fn what_an_interrupt_leaves_of_a_prompt_is_counted() {
+    let tokenizer = tokenizer(&["a"]);
+    let mut listener = Listener {
+        on_text: &mut |_| {},
+        on_step: &mut |_| {},
+        on_prompt: &mut |_, _| {},
+        interrupted: &|| true,
+    };
+    let options = greedy(Limit::Context);
+    let answer = generate(&mut Stopped, &tokenizer, &[1; 9], &options, &mut listener).unwrap();
+    assert_eq!(answer.reason, StopReason::Interrupted);
+    assert_eq!((answer.timings.n_prompt, answer.timings.n_decoded), (3, 0));
+}
+
 #[test]
 fn steps_are_told_as_they_come_and_by_the_side_asked_for() {
     let tokenizer = tokenizer(&["a", "b"]);

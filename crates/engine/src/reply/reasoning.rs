@@ -37,6 +37,11 @@ impl Reasoning {
         Self::named_by(template).unwrap_or(marks("<think>", "</think>"))
     }
 
+    /// Whether a template shows how reasoning is marked; the mark behind is enough, by which many leave it out of earlier answers.
+    pub fn is_shown(template: &str) -> bool {
+        Self::named_by(template).is_some() || template.contains("</think>")
+    }
+
     /// The same; nothing where it names none.
     pub(super) fn named_by(template: &str) -> Option<Self> {
         let names = |text: &str| parts(text).all(|part| template.contains(part));
