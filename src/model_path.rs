@@ -165,7 +165,7 @@ impl ModelPath {
     }
 
     /// The header of the model, of which no more is fetched than that where it is named by its repository.
-    pub fn open_header(mut self) -> anyhow::Result<(Model, PathBuf)> {
+    pub fn open_header(&mut self) -> anyhow::Result<(Model, PathBuf)> {
         self.header_alone = true;
         self.fetch()?;
         if let Some(header) = self.header.take() {
@@ -174,7 +174,7 @@ impl ModelPath {
         let path = self.path().to_owned();
         if path.as_os_str().is_empty() {
             return Err(anyhow::anyhow!("no model is named").context(Hint::new(
-                "name a GGUF file, or give sizes with --params-b, --bpw, --layers, --context, --kv-heads and --head-dim",
+                "name a GGUF file, or give sizes with --params-b, --bpw, --layers, --ctx-size, --kv-heads and --head-dim",
             )));
         }
         Ok((Model::open_header(&path)?, path))

@@ -90,7 +90,7 @@ impl Run for Estimate {
         gristmill estimate --params-b 7 --bpw 4.8 --layers 32 --ctx-size 8192 --kv-heads 8 --head-dim 128";
     const NEEDS_MODEL: bool = false;
 
-    fn run(self, _: &Invocation) -> anyhow::Result<()> {
+    fn run(mut self, _: &Invocation) -> anyhow::Result<()> {
         if let Some(sizes) = self.sizes()? {
             return write_generic(&sizes, self.json);
         }
@@ -135,7 +135,7 @@ impl Estimate {
             return Ok(model);
         };
         let options = self.draft.load_options(load);
-        let file = Model::open_header(&path)?;
+        let file = gristmill_gguf::Model::open_header(&path)?;
         let draft = Estimator::new(&file, &options.rope);
         let draft = draft.map_err(|error| super::run::of_model(error, &path))?;
         Ok(model.with_draft(draft, options))

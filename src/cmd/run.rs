@@ -110,17 +110,8 @@ impl Command for Run {
     const REFERENCE_NAMES: &'static [&'static str] = &["llama-cli", "llama-completion"];
 
     fn run(self, invocation: &Invocation) -> anyhow::Result<()> {
-        self.log.apply();
         let reference = invocation.reference;
-        if reference == Some("llama-cli") && self.chat.no_conversation {
-            return Err(anyhow::anyhow!(
-                "llama-cli only chats: --no-conversation is not supported"
-            )
-            .context(Hint::new("use llama-completion to continue a text")));
-        }
-        let written = [self.prompt_cache.written(), self.chat.history.as_deref()];
-        written.into_iter().flatten().try_for_each(outputs::check)?;
-        self.output.open()?;
+        self.begin(reference)?;
         // What is read from files comes first: loading a model takes time.
         let escape = self.prompt.escapes(reference.is_some());
         let prompt = self.prompt.read(escape)?;
@@ -313,6 +304,20 @@ impl Run {
     /// Whether a text is continued whatever template there is.
     fn is_plain(&self) -> bool {
         self.chat.no_conversation || self.answer.replaces_template()
+    }
+
+    /// Opens what is written, where that can be.
+    fn begin(&self, reference: Option<&str>) -> anyhow::Result<()> {
+        self.log.apply();
+        if reference == Some("llama-cli") && self.chat.no_conversation {
+            return Err(anyhow::anyhow!(
+                "llama-cli only chats: --no-conversation is not supported"
+            )
+            .context(Hint::new("use llama-completion to continue a text")));
+        }
+        let written = [self.prompt_cache.written(), self.chat.history.as_deref()];
+        written.into_iter().flatten().try_for_each(outputs::check)?;
+        self.output.open()
     }
 
     /// The template to chat by: the given one, else the model's.

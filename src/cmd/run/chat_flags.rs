@@ -230,6 +230,9 @@ fn unescaped(text: &str, escape: bool) -> String {
     }
 }
 
+/// What to do where a file is no JSON.
+pub const NO_JSON: &str = "name a file of JSON; line and column tell where it stops being that";
+
 /// The JSON of a file.
 fn read_json(path: &Path) -> anyhow::Result<Value> {
     let shown = path.display();
@@ -242,9 +245,7 @@ fn read_json(path: &Path) -> anyhow::Result<Value> {
     })?;
     serde_json::from_slice(&bytes).map_err(|error| {
         let error = anyhow::Error::new(error).context(format!("{shown}: is no JSON"));
-        error.context(Hint::new(
-            "name a file of JSON; line and column tell where it stops being that",
-        ))
+        error.context(Hint::new(NO_JSON))
     })
 }
 

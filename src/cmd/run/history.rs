@@ -9,6 +9,7 @@ use gristmill_engine::chat::Message;
 use gristmill_gguf::{OutputFile, WriteOptions};
 use serde_json::Value;
 
+use super::chat_flags::NO_JSON;
 use crate::failure::Hint;
 
 /// What stands around and between the messages of a new file.
@@ -59,7 +60,10 @@ impl Conversation {
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
-        let held: Value = serde_json::from_str(text).context("is no JSON")?;
+        let held: Value = serde_json::from_str(text).map_err(|error| {
+            let error = anyhow::Error::new(error).context("is no JSON");
+            error.context(Hint::new(NO_JSON))
+        })?;
         let list = list_in(text).ok_or_else(|| {
             anyhow::anyhow!("is no conversation").context(Hint::new(
                 "give a JSON list of messages, each {\"role\": …, \"content\": …}",

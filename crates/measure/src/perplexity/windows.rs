@@ -42,7 +42,7 @@ impl Windows {
             // Sequences share no page.
             n_ctx: Some(n_ctx.next_multiple_of(PAGE_LEN).saturating_mul(n_at_once)),
             n_sequences: n_at_once,
-            ..options.load.clone()
+            ..options.load
         };
         let mut context = Context::new(Arc::clone(model), &load)?;
         for sequence in 0..n_at_once {
