@@ -2,6 +2,7 @@
 //! (`-ngl 99`) become long ones, and underscores in long flags become dashes.
 
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use clap::error::ErrorKind;
 
@@ -87,6 +88,20 @@ fn refused_spelling(parser: &clap::Command, text: &str, flag: &str) -> Option<St
         None => (text.chars().count() > 2, text),
     };
     (is_joined || reference_flags::is_known(spelling)).then(|| spelling.to_owned())
+}
+
+/// The words that are parsed.
+static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Keeps the words that are parsed, those of the environment among them.
+pub fn keep(argv: &[OsString]) {
+    // They are parsed once.
+    let _ = WORDS.set(argv.to_vec());
+}
+
+/// The words behind the program's name, those of the environment among them.
+pub fn words() -> &'static [OsString] {
+    WORDS.get().and_then(|words| words.get(1..)).unwrap_or(&[])
 }
 
 /// The parser's argument that a flag, `--long`, `--long=value`, `-s` or `-several`, stands for.

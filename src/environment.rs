@@ -139,11 +139,19 @@ pub fn applied(
     }
     for (name, form) in VARIABLES {
         let name = format!("LLAMA_ARG_{name}");
+        let longs = match form {
+            Value(long) => [*long, ""],
+            Switch(on, off) => [*on, *off],
+        };
+        if longs.iter().all(|long| find(parser, long).is_none()) {
+            continue;
+        }
         let Some(flag) = flag_of(&name, form, parser)? else {
             continue;
         };
         let long = flag.split('=').next().unwrap_or_default();
-        if find(parser, long).is_none() || is_apart(long, &argv) {
+        let is_given = |flag: &str| is_given(flag, &argv, parser);
+        if find(parser, long).is_none() || is_given(long) || is_apart(long, is_given) {
             continue;
         }
         let alone = parser.clone().no_binary_name(true);
@@ -189,12 +197,18 @@ fn wrong(parser: &clap::Command, name: &str, text: &str) -> clap::Error {
     parser.clone().error(ErrorKind::ValueValidation, message)
 }
 
-/// Whether a flag that is given forbids this one.
-fn is_apart(long: &str, argv: &[OsString]) -> bool {
-    let is_given = |flag: &str| {
-        let mut words = argv.iter().filter_map(|word| word.to_str());
-        words.any(|word| word.split('=').next() == Some(flag))
+/// Whether a flag is among the words, by any of its names.
+fn is_given(flag: &str, argv: &[OsString], parser: &clap::Command) -> bool {
+    let Some(wanted) = find(parser, flag) else {
+        return false;
     };
+    let words = argv.iter().filter_map(|word| word.to_str());
+    let mut flags = words.filter(|word| word.starts_with('-'));
+    flags.any(|word| find(parser, word).is_some_and(|found| found.get_id() == wanted.get_id()))
+}
+
+/// Whether a flag that is given forbids this one.
+fn is_apart(long: &str, is_given: impl Fn(&str) -> bool) -> bool {
     APART.iter().any(|(one, others)| match *one == long {
         true => others.iter().any(|other| is_given(other)),
         false => others.contains(&long) && is_given(one),

@@ -154,7 +154,9 @@ fn run_as_gristmill(argv: &[OsString]) -> ExitCode {
 /// The arguments in the parser's form, with what the environment says.
 fn given(argv: &[OsString], parser: &clap::Command) -> Result<Vec<OsString>, clap::Error> {
     let argv = arguments::normalise(argv, parser)?;
-    environment::applied(argv, parser)
+    let argv = environment::applied(argv, parser)?;
+    arguments::keep(&argv);
+    Ok(argv)
 }
 
 fn finish(result: anyhow::Result<()>, usage_code: u8) -> ExitCode {

@@ -40,7 +40,7 @@ pub struct Perplexity {
     #[arg(long, short, help_heading = "Measure", value_name = "N", value_parser = numbers::count(N_CTX_MIN..=CONTEXT_MAX))]
     ctx_size: Option<usize>,
     /// The most windows; -1 takes as many as the text has
-    #[arg(long, help_heading = "Measure", value_name = "N", default_value_t = -1, allow_negative_numbers = true, value_parser = numbers::whole(-1..=i64::from(i32::MAX)))]
+    #[arg(long, help_heading = "Measure", value_name = "N", default_value_t = -1, allow_negative_numbers = true, value_parser = chunks)]
     chunks: i64,
     /// The file of a base model's predictions: written, or read with --kl-divergence
     #[arg(
@@ -79,6 +79,14 @@ pub struct Perplexity {
     gpu: GpuFlags,
     #[command(flatten)]
     ignored: flags::IgnoredFlags,
+}
+
+/// A number of windows; 0 would measure nothing.
+fn chunks(text: &str) -> Result<i64, String> {
+    match numbers::whole(-1..=i64::from(i32::MAX))(text)? {
+        0 => Err("it must be 1 or more, or -1 for all".to_owned()),
+        n => Ok(n),
+    }
 }
 
 impl Run for Perplexity {

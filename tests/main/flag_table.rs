@@ -321,6 +321,24 @@ fn the_environment_stands_for_flags_that_are_not_given() {
         wrong.starts_with("exit: 2") && wrong.contains(text),
         "{wrong}"
     );
+    // A list takes nothing from a variable where its flag is given, and a name of any flag counts.
+    let none = [("LLAMA_ARG_SPEC_TYPE", "ngram-mod")];
+    assert_eq!(run(&none, &format!("{line} -n 2 --spec-type none")), two);
+    let draft = [("LLAMA_ARG_SPEC_DRAFT_HF_REPO", "user/none")];
+    let named = run(&draft, &format!("{line} -n 2 --model-draft a.gguf"));
+    assert_eq!(named, two);
+    // A command without the flag does not read it.
+    let inspected = run(&[("LLAMA_ARG_PERF", "maybe")], "tokenize -m a.gguf -p Hi");
+    assert!(inspected.starts_with("exit: 0"), "{inspected}");
+    // What the environment has written is nothing that is read.
+    place.write("talk.json", "[]");
+    let log = [("LLAMA_ARG_LOG_FILE", "talk.json")];
+    let refused = run(&log, "run -m a.gguf -st -p Hi --history talk.json");
+    assert!(
+        refused.contains("talk.json: 2 arguments name this file"),
+        "{refused}"
+    );
+    assert_eq!(std::fs::read(place.path("talk.json")).unwrap(), b"[]");
     let wrong = run(&[("LLAMA_ARG_MMAP", "maybe")], line);
     let text = "error: LLAMA_ARG_MMAP of the environment: \"maybe\" is neither on nor off";
     assert!(

@@ -255,6 +255,12 @@ fn case_b92_short_texts_are_refused_with_counts() {
         );
     }
     place.write("text.txt", "Good morrow, cousin. ".repeat(20));
+    let none = place.run("gristmill perplexity -m a.gguf -f text.txt -c 8 --chunks 0");
+    let range = "it must be 1 or more, or -1 for all";
+    assert!(
+        none.starts_with("exit: 2") && none.contains(range),
+        "{none}"
+    );
     assert_snapshot!(place.run("gristmill perplexity -m a.gguf -f text.txt -c 8 --chunks 1"), @"
     exit: 0
     --- stdout

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gristmill_gguf::same_file;
 
+use crate::arguments;
 use crate::failure::Hint;
 
 /// Refuses an output that another argument names too, as a whole or as a part of it: in `one.gguf:0.5,two.gguf` there are two
@@ -13,8 +14,7 @@ use crate::failure::Hint;
 /// # Errors
 /// The two arguments.
 pub fn check(path: &Path) -> anyhow::Result<()> {
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    match named(path, &arguments) {
+    match named(path, arguments::words()) {
         0 | 1 => Ok(()),
         n => Err(anyhow::anyhow!(
             "{}: {n} arguments name this file, and one of them has it written",

@@ -1,6 +1,6 @@
 //! How far the predictions of a model are from those that a file holds of its base.
 //!
-//! The figures, their names and their error bars are the reference's. Let `p` be the base's probability of a token and `q` the
+//! The figures, their names and their error bars are the reference's, but that no position's divergence is below 0. Let `p` be the base's probability of a token and `q` the
 //! model's: the Kullback-Leibler divergence of a position is the sum of `p ln(p / q)` over the vocabulary, without tokens below
 //! `e^-16`; `Δp` is `q - p` of the token that came.
 

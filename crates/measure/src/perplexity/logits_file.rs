@@ -174,12 +174,13 @@ impl LogitsReader {
             path: path.to_owned(),
             reason,
         };
-        let file = File::open(path).map_err(disk)?;
-        let metadata = file.metadata().map_err(disk)?;
+        // Opening a pipe would wait for somebody who writes.
+        let metadata = std::fs::metadata(path).map_err(disk)?;
         if !metadata.is_file() {
             return Err(refused("it is no file".to_owned()));
         }
         let length = metadata.len();
+        let file = File::open(path).map_err(disk)?;
         let mut file = BufReader::with_capacity(1 << 20, file);
         let mut head = [0; HEAD_BYTES as usize];
         if length < HEAD_BYTES {
